@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * loop: what libuv lacks for us. One loop a thread; nothing here is called from another thread
+ * except where it says so.
+ */
+#ifndef VT_BASE_LOOP_H
+#define VT_BASE_LOOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/error.h"
+
+#define VT_LOOP_READ_BYTES 65536
+
+/* A loop with the one read buffer that all its streams share (libuv reads are synchronous to the
+ * callback). loop.data points to this struct. */
+struct vt_loop {
+    uv_loop_t uv;
+    char read_buf[VT_LOOP_READ_BYTES];
+};
+int vt_loop_init(struct vt_loop *loop, struct vt_error *err);
+/* Closes every handle that is still open, runs until all are gone, frees. */
+void vt_loop_dispose(struct vt_loop *loop);
+static inline struct vt_loop *vt_loop_of(uv_handle_t *handle)
+{
+    return (struct vt_loop *)handle->loop->data;
+}
+
+/* Absolute timer on CLOCK_MONOTONIC with ns grain (timerfd in a poll handle): for pacing. For
+ * deadlines of seconds uv_timer is fine. */
+struct vt_timer {
+    uv_poll_t poll;
+    int fd;
+    int64_t armed_ns; /* 0 = not armed */
+    void (*fire)(struct vt_timer *timer, int64_t now_ns);
+    void *ctx;
+};
+int vt_timer_init(struct vt_timer *timer, struct vt_loop *loop,
+                  void (*fire)(struct vt_timer *, int64_t), void *ctx, struct vt_error *err);
+/* A time that has passed fires at once. */
+int vt_timer_arm(struct vt_timer *timer, int64_t at_ns, struct vt_error *err);
+void vt_timer_disarm(struct vt_timer *timer);
+/* May be called twice. Memory may go only after closed() (may be NULL). */
+void vt_timer_close(struct vt_timer *timer, void (*closed)(struct vt_timer *timer));
+
+#endif

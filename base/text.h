@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later */
+/*
+ * text: growing buffers with a stated maximum, and numbers with units. A buffer that would pass
+ * its maximum, or that memory failed for, is marked failed; later appends do nothing, so a
+ * writer checks once at its end.
+ */
+#ifndef VT_BASE_TEXT_H
+#define VT_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+struct vt_buf {
+    char *data; /* NUL-terminated after any successful append; NULL while empty */
+    size_t len; /* without the NUL */
+    size_t cap;
+    size_t max;  /* len never passes this */
+    bool failed; /* an append was refused or memory ran out */
+};
+
+#define VT_BUF_INIT(max_bytes) {NULL, 0, 0, (max_bytes), false}
+
+void vt_buf_dispose(struct vt_buf *buf); /* frees; the buffer is empty and usable again */
+void vt_buf_reset(struct vt_buf *buf);   /* empties, keeps memory, clears failed */
+void vt_buf_add(struct vt_buf *buf, const void *data, size_t len);
+void vt_buf_adds(struct vt_buf *buf, const char *text);
+void vt_buf_printf(struct vt_buf *buf, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Removes n <= len bytes from the front. */
+void vt_buf_consume(struct vt_buf *buf, size_t n);
+/* 0, or -ENOBUFS / -ENOMEM with "<what>: ..." when an append failed. */
+int vt_buf_check(const struct vt_buf *buf, const char *what, struct vt_error *err);
+#define VT_AUTO_BUF __attribute__((cleanup(vt_buf_dispose)))
+
+/* Copies with termination; returns false where it did not fit (dst then holds the cut text). */
+bool vt_text_copy(char *dst, size_t size, const char *src);
+
+/* "128 MiB", "1GiB", "64KiB", "4096" (bytes). Units: B KiB MiB GiB TiB, no others. */
+int vt_text_parse_bytes(const char *text, uint64_t *ret_bytes, struct vt_error *err);
+/* "90 s", "250ms", "2 min", "1 h", "10us", "5ns"; a bare number is refused. Not negative. */
+int vt_text_parse_duration(const char *text, int64_t *ret_ns, struct vt_error *err);
+/* Whole text, decimal, range checked. */
+int vt_text_parse_int(const char *text, int64_t min, int64_t max, int64_t *ret,
+                      struct vt_error *err);
+int vt_text_parse_double(const char *text, double min, double max, double *ret,
+                         struct vt_error *err);
+
+/* Lower-case hex; out holds 2 * len + 1 bytes. */
+void vt_text_hex(const void *data, size_t len, char *out);
+/* Exactly len bytes from 2 * len hex digits (either case); false where text is anything else. */
+bool vt_text_unhex(const char *text, void *data, size_t len);
+
+#endif

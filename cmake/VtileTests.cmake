@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+# Registers what stands in tests/: unit/<room>/test_*.c, system/*.sh, house/*, fuzz/fuzz_*.c.
+# docs/testing.md says what each kind is for.
+
+set(test_env
+    VTILE_SOURCE=${CMAKE_SOURCE_DIR}
+    VTILE_BUILD=${CMAKE_BINARY_DIR}
+    # A leftover of the caller's shell would change what cmocka prints and where.
+    --unset=CMOCKA_MESSAGE_OUTPUT --unset=CMOCKA_XML_FILE)
+
+# vt_test(<name> <label> <seconds> <command>...)
+function(vt_test name label seconds)
+    set(full ${VTILE_TEST_PREFIX}${name})
+    add_test(NAME ${full} COMMAND ${CMAKE_COMMAND} -E env ${test_env} ${ARGN})
+    set_tests_properties(${full} PROPERTIES
+        LABELS "${label}" TIMEOUT ${seconds} SKIP_RETURN_CODE 77)
+endfunction()
+
+# Other .c files beside test_*.c are linked into each test of that folder.
+function(vt_unit_tests)
+    pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+    vt_glob(tests tests/unit/*/test_*.c)
+    foreach(file ${tests})
+        cmake_path(GET file STEM name)
+        string(REGEX REPLACE "^test_" "" name ${name})
+        cmake_path(GET file PARENT_PATH folder)
+        cmake_path(GET folder FILENAME room)
+        file(GLOB beside CONFIGURE_DEPENDS ${folder}/*.c)
+        list(FILTER beside EXCLUDE REGEX "/test_[^/]*$")
+        add_executable(test_${room}_${name} ${file} ${beside})
+        set_target_properties(test_${room}_${name} PROPERTIES
+            RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+        target_compile_definitions(test_${room}_${name} PRIVATE
+            VTILE_SOURCE="${CMAKE_SOURCE_DIR}")
+        target_link_libraries(test_${room}_${name} PRIVATE vt_flags vt_sanitize
+            vt_orchestrator vt_agents vt_results vt_tuning vt_tiles vt_wire vt_base
+            PkgConfig::CMOCKA)
+        vt_test(${room}/${name} unit 300 $<TARGET_FILE:test_${room}_${name}>)
+    endforeach()
+endfunction()
+
+# A script says "# needs: vm" in its first lines when it boots guests: such tests run alone, since
+# an emulated guest takes every CPU it gets.
+function(vt_system_tests)
+    vt_glob(scripts tests/system/[0-9]*.sh)
+    foreach(file ${scripts})
+        cmake_path(GET file STEM name)
+        vt_test(system/${name} system 600 bash ${file})
+        file(STRINGS ${file} vm REGEX "^# needs:.*vm" LIMIT_COUNT 1)
+        if(vm)
+            set_tests_properties(${VTILE_TEST_PREFIX}system/${name} PROPERTIES RUN_SERIAL ON)
+        endif()
+    endforeach()
+endfunction()
+
+function(vt_house_tests)
+    vt_glob(scripts tests/house/*.sh tests/house/*.py)
+    foreach(file ${scripts})
+        cmake_path(GET file STEM name)
+        cmake_path(GET file EXTENSION extension)
+        if(extension STREQUAL .py)
+            vt_test(house/${name} house 120 python3 ${file})
+        else()
+            vt_test(house/${name} house 120 bash ${file})
+        endif()
+    endforeach()
+endfunction()
+
+function(vt_fuzz_tests)
+    vt_glob(targets tests/fuzz/fuzz_*.c)
+    foreach(file ${targets})
+        cmake_path(GET file STEM target)
+        string(REGEX REPLACE "^fuzz_" "" name ${target})
+        add_executable(${target} ${file})
+        set_target_properties(${target} PROPERTIES
+            RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
+        # libFuzzer calls functions that no header declares.
+        set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS -Wno-missing-prototypes)
+        target_link_libraries(${target} PRIVATE vt_flags vt_sanitize
+            vt_results vt_tuning vt_tiles vt_wire vt_base)
+        target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+        set(found ${CMAKE_BINARY_DIR}/fuzz/corpus/${name})
+        file(MAKE_DIRECTORY ${found})
+        set(seeds ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name})
+        if(NOT IS_DIRECTORY ${seeds})
+            set(seeds "")
+        endif()
+        math(EXPR seconds "${VTILE_FUZZ_SECONDS} + 120")
+        vt_test(fuzz/${name} fuzz ${seconds} $<TARGET_FILE:${target}>
+            -max_total_time=${VTILE_FUZZ_SECONDS} -timeout=10 -rss_limit_mb=2048
+            -print_final_stats=1 -artifact_prefix=${CMAKE_BINARY_DIR}/fuzz/${name}-
+            ${found} ${seeds})
+    endforeach()
+endfunction()
+
+if(VTILE_FUZZ)
+    vt_fuzz_tests()
+else()
+    vt_unit_tests()
+    if(NOT VTILE_SANITIZE)
+        vt_system_tests()
+        vt_house_tests()
+    endif()
+endif()

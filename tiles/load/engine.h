@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * engine: drives one schedule against one target on one loop: one absolute timerfd, a bounded due
+ * queue, connections up to a cap, pre-opened before T0. A step is sent at its intended time or as
+ * soon after it as a connection and its session's step before allow; it is never dropped, skipped
+ * or moved. Response time counts from the intended time, service time from the first byte
+ * written; wake lag (picked - due) is the generator's own fault and stands apart.
+ *
+ * For every second of intended time and every operation:
+ *   intended = good + slow + wrong + failed   once drained; what is open at the end of drain
+ * is failed at its age (deadline - intended), a time-out at its age.
+ *
+ * Order: engine_new -> engine_open (connects) -> opened -> engine_start(T0) -> second* ->
+ * finished -> engine_free. engine_stop ends early (second* and finished still come).
+ */
+#ifndef VTILE_TILES_LOAD_ENGINE_H
+#define VTILE_TILES_LOAD_ENGINE_H
+
+#include <openssl/ssl.h>
+
+#include "base/event.h"
+#include "base/loop.h"
+#include "tiles/load/schedule.h"
+
+struct engine_config {
+    const struct driver *driver;
+    const struct spec_load *load;
+    const struct schedule *schedule; /* outlives the engine */
+    struct driver_target target;
+    SSL_CTX *tls;       /* when driver->tls; referenced */
+    int64_t drain_ns;   /* after the last segment */
+    int64_t window_ns;  /* sum of the segments */
+};
+struct engine_totals {
+    uint64_t intended, good, slow, wrong, failed;
+    uint64_t connections_opened, connections_failed;
+    uint64_t queue_high;     /* most steps due at once without a connection */
+    uint64_t early;          /* sent before the intended time: must be 0 */
+    char first_failure[160]; /* text of the first wrong or failed step, "" */
+};
+struct engine_events {
+    void (*opened)(void *ctx, int status, const struct vt_error *err);
+    /* A second is complete: every step intended in it has ended. In order of seconds. */
+    void (*second)(void *ctx, const struct vt_load_second *second);
+    void (*finished)(void *ctx, const struct engine_totals *totals);
+};
+
+struct engine;
+int engine_new(struct vt_loop *loop, const struct engine_config *config,
+               const struct engine_events *events, void *ctx, struct engine **ret,
+               struct vt_error *err);
+void engine_open(struct engine *engine);
+int engine_start(struct engine *engine, int64_t t0_ns, struct vt_error *err);
+void engine_stop(struct engine *engine); /* at once; open steps fail at their age */
+/* Running counts for a progress line. */
+void engine_peek(const struct engine *engine, struct engine_totals *ret);
+struct engine *engine_free(struct engine *engine); /* NULL ok; returns NULL */
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tiles: what a tile is made of and how it is driven: specs, roles, the load engine, the guest
+ * image. Knows neither hypervisors nor results.
+ *
+ * spec: a YAML file: roles with sizes, load, QoS limits, divisors. Built-in specs stand in
+ * tiles/spec/specs and are compiled in; a path is read from disk.
+ */
+#ifndef VTILE_TILES_SPEC_H
+#define VTILE_TILES_SPEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/yaml.h"
+
+#define SPEC_ROLES_MAX 16
+#define SPEC_LIMITS_MAX 8
+#define SPEC_OPERATIONS_MAX 16
+#define SPEC_TILES_MAX 256
+
+enum spec_size { SPEC_SIZE_TCG, SPEC_SIZE_KVM, SPEC_SIZES };
+enum spec_loop { SPEC_LOOP_OPEN, SPEC_LOOP_CLOSED };
+
+struct spec_limit {
+    int64_t percentile; /* millionths: 950000 = 95 % */
+    int64_t limit_ns;   /* of response time from the intended time */
+};
+struct spec_operation {
+    char name[24];
+    struct spec_limit limits[SPEC_LIMITS_MAX];
+    size_t nlimits;
+    int64_t good_limit_ns;      /* 0: the role's */
+    int64_t min_bytes_per_s[2]; /* downloads: 95 % and 99 % of them at least; 0: none */
+};
+struct spec_load {
+    int64_t rate;    /* operations a second of one tile at --load 1, millionths */
+    int64_t divisor; /* of the score, operations a second, millionths; default: rate */
+    int64_t weight;  /* in the tile's mean, millionths */
+    int loop;        /* enum spec_loop */
+    int64_t connections; /* cap */
+    int64_t timeout_ns;  /* of one operation, from its intended time */
+    int64_t think_mean_ns, think_max_ns, think_share; /* share: millionths of steps that think */
+    int64_t expected_ns; /* response time that stands in the gap between steps */
+    int64_t good_limit_ns; /* 0: the 99 % limit */
+    struct spec_limit limits[SPEC_LIMITS_MAX]; /* of the whole role */
+    size_t nlimits;
+    struct spec_operation operations[SPEC_OPERATIONS_MAX];
+    size_t noperations;
+    int64_t error_share_max; /* wrong + failed over intended, millionths */
+    int64_t wake_lag_p99_max_ns; /* generator's own lateness that voids a run */
+};
+struct spec_role_size {
+    uint64_t memory_bytes;
+    int64_t vcpus;
+    uint64_t data_bytes; /* of generated contents */
+};
+struct spec_role {
+    char name[16];
+    struct spec_role_size size[SPEC_SIZES];
+    bool scored, driven; /* driven: has a load section */
+    struct spec_load load;
+};
+struct spec {
+    char name[32];
+    char description[256];
+    struct spec_role roles[SPEC_ROLES_MAX];
+    size_t nroles;
+};
+
+extern const struct vt_schema spec_schema;
+
+/* name_or_path: a built-in's name or a file. Everything is checked: roles known and their peers
+ * present, limits in order, sizes sane. *ret must be released by nobody: it is a value. */
+int spec_load(const char *name_or_path, struct spec *ret, struct vt_error *err);
+int spec_read_text(const char *file, const char *text, size_t len, struct spec *ret,
+                   struct vt_error *err);
+/* The built-in spec's text, NULL when there is none of that name. */
+const char *spec_builtin(const char *name);
+/* NULL-terminated names. */
+const char *const *spec_builtin_names(void);
+
+/* Lengths of the phases. */
+struct spec_preset {
+    const char *name; /* smoke, turbo, standard */
+    int64_t ramp_ns, warm_ns, measure_ns, drain_ns;
+    bool limits_by_operation; /* else by role only */
+    bool log_requests;        /* servers log each request, for replay against the schedule */
+};
+const struct spec_preset *spec_preset_find(const char *name); /* NULL when unknown */
+const struct spec_preset *spec_presets(size_t *ret_n);
+
+#endif
