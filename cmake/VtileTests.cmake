@@ -2,18 +2,13 @@
 # Registers what stands in tests/: unit/<room>/test_*.c, system/*.sh, house/*, fuzz/fuzz_*.c.
 # docs/testing.md says what each kind is for.
 
-set(test_env
-    VTILE_SOURCE=${CMAKE_SOURCE_DIR}
-    VTILE_BUILD=${CMAKE_BINARY_DIR}
-    # A leftover of the caller's shell would change what cmocka prints and where.
-    --unset=CMOCKA_MESSAGE_OUTPUT --unset=CMOCKA_XML_FILE)
-
 # vt_test(<name> <label> <seconds> <command>...)
 function(vt_test name label seconds)
     set(full ${VTILE_TEST_PREFIX}${name})
-    add_test(NAME ${full} COMMAND ${CMAKE_COMMAND} -E env ${test_env} ${ARGN})
+    add_test(NAME ${full} COMMAND bash ${CMAKE_SOURCE_DIR}/tests/run-test.sh ${full} ${ARGN})
     set_tests_properties(${full} PROPERTIES
-        LABELS "${label}" TIMEOUT ${seconds} SKIP_RETURN_CODE 77)
+        LABELS "${label}" TIMEOUT ${seconds} SKIP_RETURN_CODE 77
+        ENVIRONMENT "VTILE_SOURCE=${CMAKE_SOURCE_DIR};VTILE_BUILD=${CMAKE_BINARY_DIR}")
 endfunction()
 
 # Other .c files beside test_*.c are linked into each test of that folder.
@@ -39,13 +34,19 @@ function(vt_unit_tests)
     endforeach()
 endfunction()
 
-# A script says "# needs: vm" in its first lines when it boots guests: such tests run alone, since
-# an emulated guest takes every CPU it gets.
+# A script may say in comments of its own: "# needs: vm" when it boots guests (such tests run alone,
+# since an emulated guest takes every CPU it gets) and "# timeout: <seconds>".
 function(vt_system_tests)
     vt_glob(scripts tests/system/[0-9]*.sh)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${scripts})
     foreach(file ${scripts})
         cmake_path(GET file STEM name)
-        vt_test(system/${name} system 600 bash ${file})
+        set(seconds 600)
+        file(STRINGS ${file} says REGEX "^# timeout: *[0-9]+" LIMIT_COUNT 1)
+        if(says MATCHES "([0-9]+)")
+            set(seconds ${CMAKE_MATCH_1})
+        endif()
+        vt_test(system/${name} system ${seconds} bash ${file})
         file(STRINGS ${file} vm REGEX "^# needs:.*vm" LIMIT_COUNT 1)
         if(vm)
             set_tests_properties(${VTILE_TEST_PREFIX}system/${name} PROPERTIES RUN_SERIAL ON)
@@ -93,6 +94,17 @@ function(vt_fuzz_tests)
     endforeach()
 endfunction()
 
+# One entry a room, so that ctest keeps every CPU busy with them.
+function(vt_lint_tests)
+    foreach(tool format cppcheck)
+        vt_test(lint/${tool} lint 600 bash ${CMAKE_SOURCE_DIR}/scripts/lint.sh ${tool})
+    endforeach()
+    foreach(room base wire tiles tuning results agents orchestrator tests)
+        vt_test(lint/tidy-${room} lint 900
+            bash ${CMAKE_SOURCE_DIR}/scripts/lint.sh tidy ${room})
+    endforeach()
+endfunction()
+
 if(VTILE_FUZZ)
     vt_fuzz_tests()
 else()
@@ -100,5 +112,6 @@ else()
     if(NOT VTILE_SANITIZE)
         vt_system_tests()
         vt_house_tests()
+        vt_lint_tests()
     endif()
 endif()
