@@ -30,9 +30,9 @@ struct role_guest {
     uint64_t data_bytes; /* of generated contents */
     unsigned vcpus;
     bool log_requests;
-    const char *files_dir;                    /* the role's files/ */
-    const char *data_dir;                     /* writable, empty at first */
-    const char *run_dir;                      /* writable: generated configuration, pid files */
+    const char *files_dir;                      /* the role's files/ */
+    const char *data_dir;                       /* writable, empty at first */
+    const char *run_dir;                        /* writable: generated configuration, pid files */
     const char *cert_file, *key_file, *ca_file; /* this guest's identity, for TLS servers */
     struct role_peer peers[ROLE_PEERS_MAX];
     unsigned npeers;
@@ -44,6 +44,11 @@ struct role_guest {
     unsigned nchildren;
 };
 
+struct role_log {
+    const char *name; /* in the record: "nginx.error" */
+    const char *file; /* under run_dir */
+};
+
 /* Run one at a time on a worker thread of the agent; may block. Each may be called again after it
  * failed. */
 struct role_guest_ops {
@@ -53,14 +58,11 @@ struct role_guest_ops {
     int (*ready)(struct role_guest *guest, struct vt_error *err);
     /* After the window: facts for the record, as members of *facts ("errors": n, ...). */
     int (*check)(struct role_guest *guest, json_t *facts, struct vt_error *err);
-    /* Log files to fetch after the window: {name, path}; NULL name ends. */
-    struct role_log {
-        const char *name, *path;
-    } const *logs;
+    const struct role_log *logs; /* to fetch after the window; a NULL name ends */
 };
 
 struct role {
-    const char *name;  /* "web" */
+    const char *name;       /* "web" */
     const char *short_name; /* at most 5 letters: domain and tap names */
     const char *help;
     const char *const *peers; /* roles of the same tile it needs, NULL-terminated */

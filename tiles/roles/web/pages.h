@@ -37,9 +37,9 @@ enum web_page {
 };
 
 #define WEB_CRC_RESIDUE 0x2144df1cU
-#define WEB_ITEMS 256      /* products, search terms */
-#define WEB_CATEGORIES 32  /* arguments of catalog */
-#define WEB_DOWNLOADS 64   /* files /download/0 .. 63, 8.5 MiB in all */
+#define WEB_ITEMS 256     /* products, search terms */
+#define WEB_CATEGORIES 32 /* arguments of catalog */
+#define WEB_DOWNLOADS 64  /* files /download/0 .. 63, 8.5 MiB in all */
 #define WEB_BYTES_MAX (1U << 20)
 
 /* Bytes of a dynamic page: bytes_min + argument * WEB_BYTES_STEP % bytes_span. */

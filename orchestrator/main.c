@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/scope.h"
+#include "orchestrator/command.h"
+
+#ifndef VTILE_VERSION
+#define VTILE_VERSION "0.1.0"
+#endif
+
+static const struct command commands[] = {
+    {"run", "deploy tiles, drive them, score them, seal the archive", command_run},
+    {"results", "list, show, verify and score archives", command_results},
+    {"image", "build and list guest images", command_image},
+    {"host", "show and check a host", command_host},
+    {"clean", "remove what dead runs left behind", command_clean},
+};
+
+static void print_help(FILE *out)
+{
+    fputs("vtile packs tiles of virtual machines onto a host until quality of service breaks.\n\n"
+          "Usage: vtile COMMAND [OPTION]...\n\nCommands:\n",
+          out);
+    for (size_t i = 0; i < VT_COUNT(commands); i++)
+        fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
+    fputs("\n`vtile COMMAND --help` says more. `vtile run` without options runs one tile.\n"
+          "Exit codes: 0 passed; 1 QoS failed; 2 usage or configuration; 3 invalid or undecided;\n"
+          "4 the infrastructure failed; 130 interrupted.\n",
+          out);
+}
+
+int main(int argc, char **argv)
+{
+    struct vt_error err = VT_ERROR_INIT;
+
+    vt_log_init("vtile", VT_LOG_INFO);
+    signal(SIGPIPE, SIG_IGN);
+    if (argc < 2) {
+        print_help(stderr);
+        return 2;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+        print_help(stdout);
+        return 0;
+    }
+    if (!strcmp(argv[1], "--version")) {
+        puts("vtile " VTILE_VERSION);
+        return 0;
+    }
+    for (size_t i = 0; i < VT_COUNT(commands); i++) {
+        if (strcmp(argv[1], commands[i].name) != 0)
+            continue;
+        int code = commands[i].run(argc - 1, argv + 1, &err);
+        if (code < 0) {
+            vt_log_error(&err);
+            code = vt_error_exit_code(&err);
+        }
+        if (fflush(stdout) != 0 && code == 0)
+            code = 4;
+        return code;
+    }
+    vt_log(VT_LOG_ERROR, "unknown command '%s'; `vtile --help` lists the commands", argv[1]);
+    return 2;
+}

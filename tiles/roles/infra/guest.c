@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/rng.h"
+#include "base/scope.h"
+#include "base/text.h"
+#include "tiles/roles/probe.h"
+#include "tiles/roles/role.h"
+#include "tiles/roles/server.h"
+#include "tiles/roles/template.h"
+#include "tiles/roles/web/pages.h"
+
+extern const struct role_guest_ops role_infra_guest;
+
+#define FILLER_OFFSETS 1024 /* a page's filler begins at argument % this */
+
+static int write_file(const char *path, const void *data, size_t len, struct vt_error *err)
+{
+    VT_AUTO_FCLOSE FILE *out = fopen(path, "we");
+
+    if (!out)
+        return vt_error_errno(err, VT_KIND_INFRA, errno, "create %s", path);
+    if (fwrite(data, 1, len, out) != len || fflush(out) != 0)
+        return vt_error_errno(err, VT_KIND_INFRA, errno, "write %s", path);
+    return 0;
+}
+
+static int make_dir(const char *path, struct vt_error *err)
+{
+    if (mkdir(path, 0755) < 0 && errno != EEXIST)
+        return vt_error_errno(err, VT_KIND_INFRA, errno, "make folder %s", path);
+    return 0;
+}
+
+static int write_downloads(const struct role_guest *guest, struct vt_error *err)
+{
+    VT_AUTO_FREE uint8_t *body = malloc(WEB_BYTES_MAX);
+    char path[512];
+    int ret;
+
+    if (!body)
+        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "contents of downloads");
+    snprintf(path, sizeof(path), "%s/download", guest->data_dir);
+    ret = make_dir(path, err);
+    for (uint32_t i = 0; ret == 0 && i < WEB_DOWNLOADS; i++) {
+        web_page_render(guest->tile, WEB_DOWNLOAD, i, 0, guest->seed, body);
+        snprintf(path, sizeof(path), "%s/download/%u", guest->data_dir, i);
+        ret = write_file(path, body, web_page_bytes(WEB_DOWNLOAD, i), err);
+    }
+    return ret;
+}
+
+/* The table of pages and their filler as PHP, so that C and PHP cannot disagree. */
+static int write_pages(const struct role_guest *guest, struct vt_error *err)
+{
+    static const char letters[] =
+        "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_";
+    VT_AUTO_BUF struct vt_buf text = VT_BUF_INIT(64U << 10);
+    uint32_t longest = 0;
+    struct vt_rng rng;
+    char path[512];
+    int ret;
+
+    vt_rng_seed(&rng, guest->seed, "infra/filler", guest->tile);
+    vt_buf_printf(&text,
+                  "<?php\nreturn ['tile' => %u, 'step' => %u, 'offsets' => %u, 'pages' => [\n",
+                  guest->tile, WEB_BYTES_STEP, FILLER_OFFSETS);
+    for (unsigned page = 0; page < WEB_PAGES; page++) {
+        const struct web_page_form *form = &web_page_forms[page];
+
+        if (!form->dynamic)
+            continue;
+        vt_buf_printf(&text, "'%s' => [%u, %u, %u],\n", form->name, form->arguments,
+                      form->bytes_min, form->bytes_span);
+        if (longest < (uint32_t)form->bytes_min + form->bytes_span)
+            longest = (uint32_t)form->bytes_min + form->bytes_span;
+    }
+    vt_buf_adds(&text, "], 'filler' => '");
+    for (uint32_t i = 0; i < longest + FILLER_OFFSETS; i++)
+        vt_buf_add(&text, &letters[vt_rng_next(&rng) >> 58], 1);
+    vt_buf_adds(&text, "'];\n");
+    ret = vt_buf_check(&text, "table of pages", err);
+    if (ret < 0)
+        return ret;
+    snprintf(path, sizeof(path), "%s/pages-data.php", guest->data_dir);
+    return write_file(path, text.data, text.len, err);
+}
+
+static int prepare(struct role_guest *guest, struct vt_error *err)
+{
+    char out[512], workers[12], children[12], access_log[600];
+    const struct template_value values[] = {
+        {"WORKERS", workers},          {"CHILDREN", children},          {"RUN_DIR", guest->run_dir},
+        {"DATA_DIR", guest->data_dir}, {"FILES_DIR", guest->files_dir}, {"ACCESS_LOG", access_log},
+    };
+    int ret = write_downloads(guest, err);
+
+    if (ret == 0)
+        ret = write_pages(guest, err);
+    if (ret < 0)
+        return ret;
+    snprintf(workers, sizeof(workers), "%u", guest->vcpus);
+    snprintf(children, sizeof(children), "%u", 2 * guest->vcpus);
+    server_nginx_access_log(guest, access_log, sizeof(access_log));
+    snprintf(out, sizeof(out), "%s/nginx.conf", guest->run_dir);
+    ret = template_fill(guest->files_dir, "nginx.conf.in", out, values, VT_COUNT(values), err);
+    if (ret < 0)
+        return ret;
+    snprintf(out, sizeof(out), "%s/php-fpm.conf", guest->run_dir);
+    return template_fill(guest->files_dir, "php-fpm.conf.in", out, values, VT_COUNT(values), err);
+}
+
+static int start(struct role_guest *guest, struct vt_error *err)
+{
+    char nginx_conf[512], php_conf[512];
+    const char *const nginx[] = {"nginx", "-c", nginx_conf, NULL};
+    const char *const php[] = {"php-fpm8.2", "-F", "-y", php_conf, NULL};
+    int ret;
+
+    snprintf(nginx_conf, sizeof(nginx_conf), "%s/nginx.conf", guest->run_dir);
+    snprintf(php_conf, sizeof(php_conf), "%s/php-fpm.conf", guest->run_dir);
+    ret = server_start(guest, "php-fpm", php, err);
+    return ret < 0 ? ret : server_start(guest, "nginx", nginx, err);
+}
+
+static int ready(struct role_guest *guest, struct vt_error *err)
+{
+    return probe_http(guest->address, 80, "/home?r=0&n=0", NULL, err);
+}
+
+static const struct role_log logs[] = {
+    {"nginx.error", "error.log"},
+    {"nginx.requests", "requests.log"},
+    {"php.error", "php.log"},
+    {NULL, NULL},
+};
+
+const struct role_guest_ops role_infra_guest = {
+    .prepare = prepare,
+    .start = start,
+    .ready = ready,
+    .check = server_nginx_facts,
+    .logs = logs,
+};

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tiles/roles/role.h"
+
+#include <stddef.h>
+#include <string.h>
+
+extern const struct role role_infra, role_web;
+
+static const struct role *const roles[] = {&role_infra, &role_web, NULL};
+
+const struct role *const *role_all(void)
+{
+    return roles;
+}
+
+const struct role *role_find(const char *name)
+{
+    for (const struct role *const *r = roles; *r; r++)
+        if (!strcmp((*r)->name, name))
+            return *r;
+    return NULL;
+}
+
+const char *role_peer_address(const struct role_guest *guest, const char *role)
+{
+    for (unsigned i = 0; i < guest->npeers; i++)
+        if (!strcmp(guest->peers[i].role, role))
+            return guest->peers[i].address;
+    return NULL;
+}
