@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/scope.h"
+#include "tiles/image/init/init.h"
+
+#define MODULES_DIR "/modules"
+#define DISK_WAIT_MS 10000
+#define DISK_POLL_MS 10
+
+static int skip_dots(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.';
+}
+
+void init_load_modules(void)
+{
+    struct dirent **names;
+    int n = scandir(MODULES_DIR, &names, skip_dots, alphasort);
+
+    if (n < 0)
+        init_die(errno, "read " MODULES_DIR " of the initramfs");
+    for (int i = 0; i < n; i++) {
+        char path[sizeof MODULES_DIR + 256];
+        int fd;
+
+        snprintf(path, sizeof path, MODULES_DIR "/%.255s", names[i]->d_name);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0 || (syscall(SYS_finit_module, fd, "", 0) < 0 && errno != EEXIST))
+            init_die(errno, "load module %s", names[i]->d_name);
+        close(fd);
+        unlink(path); /* the initramfs is memory, and nothing reads it again */
+        free(names[i]);
+    }
+    free(names);
+}
+
+/* False where the disk has no serial or another one. */
+static bool has_serial(const char *disk, const char *serial)
+{
+    char path[300], text[64];
+    ssize_t n;
+
+    snprintf(path, sizeof path, "/sys/block/%.255s/serial", disk);
+    VT_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    n = read(fd, text, sizeof text - 1);
+    if (n < 0)
+        return false;
+    text[n] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    return strcmp(text, serial) == 0;
+}
+
+static bool find_disk(const char *serial, char path[INIT_DISK_PATH_MAX])
+{
+    DIR *dir = opendir("/sys/block");
+    bool found = false;
+
+    if (!dir)
+        return false;
+    for (struct dirent *entry; !found && (entry = readdir(dir));) {
+        if (entry->d_name[0] != 'v' || !has_serial(entry->d_name, serial))
+            continue;
+        found = snprintf(path, INIT_DISK_PATH_MAX, "/dev/%s", entry->d_name) < INIT_DISK_PATH_MAX;
+    }
+    closedir(dir);
+    return found && access(path, R_OK) == 0;
+}
+
+void init_find_disk(const char *serial, char path[INIT_DISK_PATH_MAX])
+{
+    const struct timespec wait = {.tv_nsec = DISK_POLL_MS * 1000000L};
+
+    for (int ms = 0; ms <= DISK_WAIT_MS; ms += DISK_POLL_MS) {
+        if (find_disk(serial, path))
+            return;
+        nanosleep(&wait, NULL);
+    }
+    init_die(0, "no virtio disk with serial %s after %d s", serial, DISK_WAIT_MS / 1000);
+}
