@@ -19,9 +19,10 @@ struct vt_buf {
     size_t cap;
     size_t max;  /* len never passes this */
     bool failed; /* an append was refused or memory ran out */
+    bool no_memory; /* of the two, the latter */
 };
 
-#define VT_BUF_INIT(max_bytes) {NULL, 0, 0, (max_bytes), false}
+#define VT_BUF_INIT(max_bytes) {NULL, 0, 0, (max_bytes), false, false}
 
 void vt_buf_dispose(struct vt_buf *buf); /* frees; the buffer is empty and usable again */
 void vt_buf_reset(struct vt_buf *buf);   /* empties, keeps memory, clears failed */
@@ -37,6 +38,8 @@ int vt_buf_check(const struct vt_buf *buf, const char *what, struct vt_error *er
 /* Copies with termination; returns false where it did not fit (dst then holds the cut text). */
 bool vt_text_copy(char *dst, size_t size, const char *src);
 
+/* Numbers below are whole texts: no white space around, no sign where none is meaningful, no
+ * hexadecimal, nothing after. Refusals are kind CONFIG, code -EINVAL, *ret untouched. */
 /* "128 MiB", "1GiB", "64KiB", "4096" (bytes). Units: B KiB MiB GiB TiB, no others. */
 int vt_text_parse_bytes(const char *text, uint64_t *ret_bytes, struct vt_error *err);
 /* "90 s", "250ms", "2 min", "1 h", "10us", "5ns"; a bare number is refused. Not negative. */
