@@ -167,8 +167,8 @@ struct unit {
 
 /* Decimal digits, at most one space, one of units. A unit named "" allows none. *ret_big: the
  * form was right but the product passes max. */
-static bool parse_with_unit(const char *text, const struct unit *units, uint64_t max,
-                            uint64_t *ret, bool *ret_big)
+static bool parse_with_unit(const char *text, const struct unit *units, uint64_t max, uint64_t *ret,
+                            bool *ret_big)
 {
     uint64_t value = 0;
     bool big = false;
@@ -214,18 +214,15 @@ int vt_text_parse_bytes(const char *text, uint64_t *ret_bytes, struct vt_error *
         return 0;
     if (big)
         return refuse(err, text, "a size below 16777216 TiB (2^64 bytes)");
-    return refuse(err, text, "a size: a whole number of bytes, or one with B, KiB, MiB, GiB or TiB");
+    return refuse(err, text,
+                  "a size: a whole number of bytes, or one with B, KiB, MiB, GiB or TiB");
 }
 
 int vt_text_parse_duration(const char *text, int64_t *ret_ns, struct vt_error *err)
 {
     static const struct unit units[] = {
-        {"ns", 1},
-        {"us", VT_NS_PER_US},
-        {"ms", VT_NS_PER_MS},
-        {"s", VT_NS_PER_S},
-        {"min", 60 * VT_NS_PER_S},
-        {"h", 3600 * VT_NS_PER_S},
+        {"ns", 1},          {"us", VT_NS_PER_US},      {"ms", VT_NS_PER_MS},
+        {"s", VT_NS_PER_S}, {"min", 60 * VT_NS_PER_S}, {"h", 3600 * VT_NS_PER_S},
         {NULL, 0},
     };
     uint64_t value;
