@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * preflight: everything that would stop or bend a run, found before the first change and told in
+ * one go, each with what to do. Reads only; no mode, rule or file of the machine is changed.
+ */
+#ifndef VTILE_HOST_PREFLIGHT_H
+#define VTILE_HOST_PREFLIGHT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/domain.h"
+#include "base/error.h"
+
+#define PREFLIGHT_FINDINGS_MAX 64
+
+enum preflight_level { PREFLIGHT_NOTE, PREFLIGHT_WARNING, PREFLIGHT_ERROR };
+
+struct preflight_finding {
+    enum preflight_level level;
+    char check[24]; /* "rights", "memory", "firewall", ...: stable, for --json */
+    char what[320]; /* what is so, with the object and the numbers */
+    char act[320];  /* what to do; "" for notes that need nothing */
+};
+struct preflight {
+    struct preflight_finding findings[PREFLIGHT_FINDINGS_MAX];
+    unsigned n;
+    unsigned errors, warnings; /* counted also where the table is full */
+};
+
+/* What the run is about to do. Zero or "" = not asked for, not checked. */
+struct preflight_needs {
+    const char *root;          /* of /proc, /sys, /etc, /dev: "" in life, a tree in tests */
+    const char *state, *cache; /* folders, existing or not */
+    const char *uri;
+    const char *embed_root;
+    const char *run; /* names derived from it must be free */
+    const struct vt_domain *domains;
+    unsigned ndomains;
+    uint64_t vm_overhead_bytes; /* of QEMU beside the guest's memory; 0: PREFLIGHT_VM_OVERHEAD */
+    uint64_t state_bytes, cache_bytes; /* free space wanted */
+    const char *image;                 /* a file that must be readable */
+    const char *const *qemu_paths; /* files and folders that QEMU's user must reach; NULL ends */
+    uid_t qemu_uid;
+    gid_t qemu_gid;
+};
+/* Code, QEMU's heap and device models of a TCG guest without its memory and translation buffer. */
+#define PREFLIGHT_VM_OVERHEAD (64ULL << 20)
+
+/* Runs every check that applies. Findings are the result: fails only for lack of memory. */
+void preflight_run(const struct preflight_needs *needs, struct preflight *ret);
+void preflight_add(struct preflight *preflight, enum preflight_level level, const char *check,
+                   const char *what, const char *act);
+/* An error of kind CONFIG that names all errors, or 0 when there is none. */
+int preflight_error(const struct preflight *preflight, struct vt_error *err);
+
+/* The first folder of path that uid/gid cannot search, or the file it cannot read. Returns 1 and
+ * fills blocked, 0 when all is passable, negative when path cannot be looked at. root as above. */
+int preflight_first_blocked(const char *root, const char *path, uid_t uid, gid_t gid, char *blocked,
+                            size_t size);
+/* An AppArmor denial out of an audit or kernel line: 1 and both filled, 0 when it is none. */
+int preflight_parse_apparmor(const char *line, char *profile, size_t profile_size, char *path,
+                             size_t path_size);
+
+#endif
