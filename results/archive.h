@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * archive: a sealed record: plain ustar with SHA256SUMS, SHA256SUMS.p7s, manifest.json and
+ * the record as zstd parts record.sqlite.zst.000, .001, ... docs/archive.md has the format byte by
+ * byte and how to check it with tar, sha256sum, zstd and openssl alone.
+ *
+ * There is one way to write each archive: verification recomputes every header, padding, the
+ * signature's DER frame and the end, and refuses all else, naming the member.
+ */
+#ifndef VTILE_RESULTS_ARCHIVE_H
+#define VTILE_RESULTS_ARCHIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "results/record.h"
+
+#define ARCHIVE_VERSION 1
+#define ARCHIVE_SUFFIX ".vtar"
+#define ARCHIVE_PARTS_MAX 1000
+#define ARCHIVE_PART_BYTES_MAX (UINT64_C(32) << 20)
+#define ARCHIVE_FINGERPRINT_BYTES 32 /* SHA-256 of the certificate's DER */
+#define ARCHIVE_FINGERPRINT_TEXT (2 * ARCHIVE_FINGERPRINT_BYTES + 1)
+#define ARCHIVE_MANIFEST_MAX (UINT64_C(1) << 20)
+
+/* The installation's signing key. */
+struct archive_key;
+/* From <folder>/archive.key and archive.crt (0600 in a 0700 folder); made when both are absent and
+ * create is set, else -ENOENT. */
+int archive_key_load(const char *folder, bool create, struct archive_key **ret,
+                     struct vt_error *err);
+struct archive_key *archive_key_free(struct archive_key *key);      /* NULL ok; returns NULL */
+const char *archive_key_fingerprint(const struct archive_key *key); /* lower-case hex */
+
+/* Computes the result of the closed record at record_path, and writes the archive to path: a
+ * temporary file beside it, synced, renamed. path must not exist. Under 40 MiB of memory whatever
+ * the record's size. */
+int archive_seal(const char *record_path, const char *path, const struct archive_key *key,
+                 struct vt_error *err);
+
+/* Fingerprints whose signatures are believed. */
+struct archive_trust {
+    const char *const *fingerprints; /* hex of either case, colons allowed */
+    size_t n;
+};
+struct archive_report {
+    char part[48]; /* where it was refused: "manifest.json", "end of archive"; "" when good */
+    char fingerprint[ARCHIVE_FINGERPRINT_TEXT]; /* "" when not reached */
+    bool trusted;
+    unsigned nparts;
+    uint64_t record_bytes;
+    struct vt_buf manifest; /* JSON text */
+};
+void archive_report_dispose(struct archive_report *report);
+
+/* All of it: structure, signature, trust, every part's hash. -EKEYREJECTED when all is right but
+ * the signer is not trusted. report is filled as far as it went, also on error. */
+int archive_verify(const char *path, const struct archive_trust *trust,
+                   struct archive_report *report, struct vt_error *err);
+int archive_verify_memory(const void *data, size_t len, const struct archive_trust *trust,
+                          struct archive_report *report, struct vt_error *err);
+/* Structure up to and with the manifest, signature and trust; parts are not read: for lists. */
+int archive_verify_front(const char *path, const struct archive_trust *trust,
+                         struct archive_report *report, struct vt_error *err);
+/* Verifies all, then unpacks the record into an unlinked file in folder (NULL: $TMPDIR or /tmp)
+ * and opens it. */
+int archive_open_record(const char *path, const struct archive_trust *trust, const char *folder,
+                        struct archive_report *report, struct record_reader **ret,
+                        struct vt_error *err);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * qos: response times and errors of the measure window against the limits that stand in the
+ * record. Wrong and failed requests count as beyond every limit. Pure.
+ */
+#ifndef VTILE_RESULTS_QOS_H
+#define VTILE_RESULTS_QOS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/record_rows.h"
+#include "results/record.h"
+
+enum qos_state { QOS_PASS, QOS_UNDECIDED, QOS_FAIL }; /* the worse of two is the greater */
+const char *qos_state_name(enum qos_state state);     /* "pass", "undecided", "fail" */
+
+enum qos_kind { QOS_PERCENTILE, QOS_ERRORS };
+
+#define QOS_BEYOND INT64_MAX /* the rank falls among wrong and failed requests */
+
+struct qos_line {
+    unsigned tile;
+    char role[VT_RECORD_NAME_MAX], operation[VT_RECORD_NAME_MAX]; /* operation "": whole role */
+    enum qos_kind kind;
+    int64_t percentile; /* millionths; PERCENTILE only */
+    int64_t limit;      /* ns, or millionths of errors */
+    int64_t value;      /* ns (QOS_BEYOND, -1 without samples), or millionths of errors */
+    int64_t low, high;  /* ends of the 95 % interval, ns; -1 where it does not exist */
+    uint64_t n, beyond; /* requests intended; beyond the limit, or wrong + failed */
+    enum qos_state state;
+};
+struct qos {
+    struct qos_line *lines;
+    size_t nlines, cap;
+    enum qos_state state; /* worst line; undecided without lines */
+};
+
+/* Adds the lines of one role: its own limits, those of its operations when by_operation, its
+ * share of errors. */
+int qos_add_role(struct qos *qos, const struct vt_record_role *role, const struct record_sum *sum,
+                 bool by_operation, struct vt_error *err);
+void qos_dispose(struct qos *qos);
+
+/* Order statistics (1-based ranks among n) that enclose the q-quantile with 95 %; 0 where there is
+ * none. See qos.c for rule and source. */
+void qos_interval(uint64_t n, int64_t percentile, uint64_t *ret_low, uint64_t *ret_high);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * result: QoS, score and verdict of one record, and how they are written: the last line of
+ * --json, the manifest of an archive, a text for people. The same record gives the same bytes.
+ */
+#ifndef VTILE_RESULTS_RESULT_H
+#define VTILE_RESULTS_RESULT_H
+
+#include "base/error.h"
+#include "base/text.h"
+#include "results/qos.h"
+#include "results/record.h"
+#include "results/score.h"
+#include "results/verdict.h"
+
+struct result {
+    char run[64];
+    char wall_start[32]; /* "" when unknown */
+    char spec[64];
+    char preset[32];
+    struct qos qos;
+    struct score score;
+    struct verdict verdict;
+};
+
+/* Zeroed *ret is filled; dispose also after an error. */
+int result_compute(struct record_reader *reader, struct result *ret, struct vt_error *err);
+void result_dispose(struct result *result);
+
+/* {"v":1,"type":"result","run":...,"archive":...,"verdict":...,"reasons":[...],"qos":...,"score":
+ * ...,"tiles":[{"tile":1,"score":...,"web":{"rate":...,"p95_ms":...}}]} without newline. archive:
+ * path, or NULL: the key is left out (as in a manifest). */
+void result_write_json(const struct result *result, const char *archive, struct vt_buf *out);
+/* Several lines for people. */
+void result_write_text(const struct result *result, struct vt_buf *out);
+
+#endif
