@@ -6,8 +6,12 @@
  *
  * Order of calls: vt_link_*_new -> vt_link_open -> opened -> (send | data)* -> shut or close ->
  * closed, exactly once, after which the link is gone. close and shut may be called twice and from
- * inside any callback. Nothing is called back from inside vt_link_open or vt_link_send... except
- * through the loop: a failure of open is reported by closed later.
+ * inside any callback; a link that was never opened is closed in the same way. Nothing is called
+ * back from inside these functions, only from the loop: a failure of open is reported by closed.
+ *
+ * shut ends orderly: what is queued is sent, then close_notify and FIN; data that still comes is
+ * dropped; closed follows the peer's end, or after VT_LINK_LINGER_MS without progress. The peer's
+ * end ends the link (what is queued is still sent). close drops the queue.
  */
 #ifndef VT_BASE_LINK_H
 #define VT_BASE_LINK_H
@@ -20,10 +24,13 @@
 #include "base/error.h"
 #include "base/loop.h"
 
+/* How long a peer may take nothing and say nothing after shut. */
+#define VT_LINK_LINGER_MS 1000
+
 enum vt_link_end {
     VT_LINK_EOF,       /* orderly: FIN, and close_notify where there is TLS */
     VT_LINK_TRUNCATED, /* TLS peer ended without close_notify */
-    VT_LINK_FAILED,    /* err says what; also when we closed it */
+    VT_LINK_FAILED,    /* err says what; also when we closed it: code -ECANCELED */
 };
 
 struct vt_link;
@@ -37,7 +44,9 @@ struct vt_link_ops {
     const char *name;
     void (*open)(struct vt_link *link);
     int (*send)(struct vt_link *link, const void *data, size_t len, struct vt_error *err);
-    void (*read_stop)(struct vt_link *link); /* back-pressure; read_start undoes it */
+    /* Back-pressure; read_start undoes it. TLS may still give out what it has been handed: at most
+     * VT_LOOP_READ_BYTES. */
+    void (*read_stop)(struct vt_link *link);
     void (*read_start)(struct vt_link *link);
     void (*shut)(struct vt_link *link);
     void (*close)(struct vt_link *link);
@@ -48,10 +57,11 @@ struct vt_link {
     struct vt_link *below; /* NULL at the bottom */
     const struct vt_link_events *events;
     void *ctx;
-    size_t queued, queue_max; /* bytes accepted, not yet written; send past it is -ENOBUFS */
+    struct vt_loop *loop;
+    size_t queued, queue_max; /* of the bottom: bytes accepted, not yet written */
 };
 
-/* Bottoms. Each takes what it is given and frees it at the end. */
+/* Bottoms. A send that would take the queue past queue_max is -ENOBUFS and takes nothing. */
 int vt_link_tcp_new(struct vt_loop *loop, const struct sockaddr *peer, size_t queue_max,
                     struct vt_link **ret, struct vt_error *err);
 /* An accepted or socketpair stream; owns fd also on error. */
@@ -59,10 +69,11 @@ int vt_link_fd_new(struct vt_loop *loop, int fd, size_t queue_max, struct vt_lin
                    struct vt_error *err);
 /* A virtio-serial port in the guest (character device; EOF-like states when the host side is not
  * connected are waited out by poll, not spun on). */
-int vt_link_port_new(struct vt_loop *loop, const char *path, size_t queue_max,
-                     struct vt_link **ret, struct vt_error *err);
-/* Filter: takes over below. server: accept state. name: for SNI and for checking the peer's
- * certificate (host name or address text); NULL: chain only. ctx is referenced. */
+int vt_link_port_new(struct vt_loop *loop, const char *path, size_t queue_max, struct vt_link **ret,
+                     struct vt_error *err);
+/* Filter, TLS 1.3 or later: takes over below (on error below stays the caller's). server: accept
+ * state. name: for SNI and for checking the peer's certificate (host name or address text); NULL:
+ * chain only. Whether a certificate is asked for is ctx's matter. ctx is referenced. */
 int vt_link_tls_new(struct vt_link *below, SSL_CTX *ctx, bool server, const char *name,
                     struct vt_link **ret, struct vt_error *err);
 
@@ -98,6 +109,13 @@ static inline void vt_link_close(struct vt_link *link)
 {
     if (link)
         link->ops->close(link);
+}
+/* Bytes that wait in the bottom's queue, as they travel (encrypted). */
+static inline size_t vt_link_queued(const struct vt_link *link)
+{
+    while (link->below)
+        link = link->below;
+    return link->queued;
 }
 /* The peer's certificate, NULL where there is none or no TLS; X509_free by the caller. */
 X509 *vt_link_peer_cert(struct vt_link *link);

@@ -13,15 +13,18 @@
 #include "base/error.h"
 
 #define VT_LOOP_READ_BYTES 65536
+#define VT_LOOP_PLAIN_BYTES 16384 /* what one TLS record can carry */
 
 /* A loop with the one read buffer that all its streams share (libuv reads are synchronous to the
- * callback). loop.data points to this struct. */
+ * callback), and one for what TLS decrypts out of it. uv.data points to this struct. */
 struct vt_loop {
     uv_loop_t uv;
     char read_buf[VT_LOOP_READ_BYTES];
+    char plain_buf[VT_LOOP_PLAIN_BYTES];
 };
 int vt_loop_init(struct vt_loop *loop, struct vt_error *err);
-/* Closes every handle that is still open, runs until all are gone, frees. */
+/* Closes every handle that is still open, runs until all are gone, frees. Owners of links, timers
+ * and other objects close them first, so that their own callbacks and frees happen here at last. */
 void vt_loop_dispose(struct vt_loop *loop);
 static inline struct vt_loop *vt_loop_of(uv_handle_t *handle)
 {
@@ -35,6 +38,7 @@ struct vt_timer {
     int fd;
     int64_t armed_ns; /* 0 = not armed */
     void (*fire)(struct vt_timer *timer, int64_t now_ns);
+    void (*closed)(struct vt_timer *timer); /* private: of vt_timer_close */
     void *ctx;
 };
 int vt_timer_init(struct vt_timer *timer, struct vt_loop *loop,

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bottom of a link: a virtio-serial port, a character device of the guest. While the host's side
+ * is not connected such a port reads as ended and polls as hung up at once, forever; so it is
+ * looked at by a slow timer then. Opened means: the host's side is connected. Its going away later
+ * is the end of the link.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/link.h"
+#include "base/scope.h"
+#include "base/text.h"
+
+#define LOOK_EVERY_MS 200
+
+enum state { NEW, WAITING, OPEN, CLOSING };
+
+struct port_link {
+    struct vt_link link;
+    int fd;
+    uv_poll_t poll;
+    uv_timer_t timer; /* waiting for the host; lingering */
+    struct vt_buf pending;
+    enum state state;
+    bool paused, shut;
+    unsigned nhandles;
+    enum vt_link_end end;
+    struct vt_error err;
+};
+
+static struct port_link *of(struct vt_link *link)
+{
+    return (struct port_link *)link;
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct port_link *p = handle->data;
+    if (--p->nhandles > 0)
+        return;
+    struct vt_link *link = &p->link;
+    if (link->events && link->events->closed)
+        link->events->closed(link->ctx, p->end, &p->err);
+    link->ops->free(link);
+}
+
+static void finish(struct port_link *p, enum vt_link_end end)
+{
+    if (p->state == CLOSING)
+        return;
+    p->state = CLOSING;
+    p->end = end;
+    uv_poll_stop(&p->poll);
+    uv_close((uv_handle_t *)&p->poll, on_handle_closed);
+    uv_close((uv_handle_t *)&p->timer, on_handle_closed);
+}
+
+static void fail(struct port_link *p, int errnum, const char *what)
+{
+    if (p->err.code == 0)
+        vt_error_errno(&p->err, VT_KIND_INFRA, errnum, "serial port: %s", what);
+    finish(p, VT_LINK_FAILED);
+}
+
+static void watch(struct port_link *p);
+
+/* Writes what the port takes. Returns bytes written, or -errno. */
+static ssize_t write_some(struct port_link *p, const void *data, size_t len)
+{
+    ssize_t n;
+    do {
+        n = write(p->fd, data, len);
+    } while (n < 0 && errno == EINTR);
+    if (n >= 0)
+        return n;
+    return errno == EAGAIN ? 0 : -errno;
+}
+
+static void flush(struct port_link *p)
+{
+    ssize_t n = write_some(p, p->pending.data, p->pending.len);
+    if (n < 0) {
+        fail(p, (int)-n, "write");
+        return;
+    }
+    vt_buf_consume(&p->pending, (size_t)n);
+    p->link.queued = p->pending.len;
+    if (p->link.queued > 0)
+        return;
+    if (p->shut) {
+        finish(p, VT_LINK_EOF);
+        return;
+    }
+    watch(p);
+    if (p->link.events->drained)
+        p->link.events->drained(p->link.ctx);
+}
+
+static void receive(struct port_link *p)
+{
+    struct vt_loop *loop = p->link.loop;
+    ssize_t n = read(p->fd, loop->read_buf, sizeof loop->read_buf);
+    if (n > 0 && !p->shut)
+        p->link.events->data(p->link.ctx, (const uint8_t *)loop->read_buf, (size_t)n);
+    else if (n == 0)
+        finish(p, VT_LINK_EOF);
+    else if (n < 0 && errno != EAGAIN && errno != EINTR)
+        fail(p, errno, "read");
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    struct port_link *p = poll->data;
+    if (status < 0) {
+        fail(p, -status, "watch");
+        return;
+    }
+    if (p->link.queued > 0 && (events & UV_WRITABLE))
+        flush(p);
+    if (p->state == OPEN && (events & UV_READABLE))
+        receive(p);
+    else if (p->state == OPEN && (events & UV_DISCONNECT))
+        finish(p, VT_LINK_EOF);
+}
+
+static void watch(struct port_link *p)
+{
+    if (p->state != OPEN)
+        return;
+    int events = UV_DISCONNECT;
+    if (!p->paused || p->shut)
+        events |= UV_READABLE;
+    if (p->link.queued > 0)
+        events |= UV_WRITABLE;
+    int rc = uv_poll_start(&p->poll, events, on_poll);
+    if (rc < 0)
+        fail(p, -rc, "watch");
+}
+
+static void on_look(uv_timer_t *timer)
+{
+    struct port_link *p = timer->data;
+    struct pollfd look = {.fd = p->fd, .events = POLLIN | POLLOUT};
+    if (poll(&look, 1, 0) < 0 || (look.revents & (POLLHUP | POLLERR)))
+        return;
+    uv_timer_stop(timer);
+    p->state = OPEN;
+    watch(p);
+    if (p->state == OPEN && p->link.events->opened)
+        p->link.events->opened(p->link.ctx);
+}
+
+static void port_open(struct vt_link *link)
+{
+    struct port_link *p = of(link);
+    if (p->state != NEW)
+        return;
+    p->state = WAITING;
+    uv_timer_start(&p->timer, on_look, 0, LOOK_EVERY_MS);
+}
+
+static int port_send(struct vt_link *link, const void *data, size_t len, struct vt_error *err)
+{
+    struct port_link *p = of(link);
+    if (p->state != OPEN || p->shut)
+        return vt_error_set(err, VT_KIND_INFRA, p->state < OPEN ? -ENOTCONN : -EPIPE,
+                            "send: the serial port is %s",
+                            p->state < OPEN ? "not connected on the host yet" : "ending");
+    if (len > link->queue_max - link->queued)
+        return vt_error_set(err, VT_KIND_INFRA, -ENOBUFS,
+                            "send: the peer is slow, more than %zu bytes would wait for it",
+                            link->queue_max);
+    size_t done = 0;
+    if (link->queued == 0) {
+        ssize_t n = write_some(p, data, len);
+        if (n < 0) {
+            fail(p, (int)-n, "write");
+            return vt_error_errno(err, VT_KIND_INFRA, (int)-n, "send");
+        }
+        done = (size_t)n;
+    }
+    if (done == len)
+        return 0;
+    vt_buf_add(&p->pending, (const char *)data + done, len - done);
+    int rc = vt_buf_check(&p->pending, "send", err);
+    if (rc < 0) {
+        fail(p, -rc, "queue");
+        return rc;
+    }
+    link->queued = p->pending.len;
+    watch(p);
+    return 0;
+}
+
+static void port_read_stop(struct vt_link *link)
+{
+    of(link)->paused = true;
+    watch(of(link));
+}
+
+static void port_read_start(struct vt_link *link)
+{
+    of(link)->paused = false;
+    watch(of(link));
+}
+
+static void port_close(struct vt_link *link)
+{
+    struct port_link *p = of(link);
+    if (p->err.code == 0 && p->state != CLOSING)
+        vt_error_set(&p->err, VT_KIND_INFRA, -ECANCELED, "the connection was closed");
+    finish(p, VT_LINK_FAILED);
+}
+
+static void on_linger_end(uv_timer_t *timer)
+{
+    fail(timer->data, ETIMEDOUT, "the host does not read");
+}
+
+static void port_shut(struct vt_link *link)
+{
+    struct port_link *p = of(link);
+    if (p->state != OPEN) {
+        port_close(link);
+        return;
+    }
+    if (p->shut)
+        return;
+    p->shut = true;
+    /* Closing the device says nothing to the host: there is no end of the peer to wait for. */
+    if (link->queued == 0)
+        finish(p, VT_LINK_EOF);
+    else
+        uv_timer_start(&p->timer, on_linger_end, VT_LINK_LINGER_MS, 0);
+}
+
+static void port_free(struct vt_link *link)
+{
+    struct port_link *p = of(link);
+    close(p->fd);
+    vt_buf_dispose(&p->pending);
+    free(p);
+}
+
+static const struct vt_link_ops port_ops = {
+    .name = "port",
+    .open = port_open,
+    .send = port_send,
+    .read_stop = port_read_stop,
+    .read_start = port_read_start,
+    .shut = port_shut,
+    .close = port_close,
+    .free = port_free,
+};
+
+int vt_link_port_new(struct vt_loop *loop, const char *path, size_t queue_max, struct vt_link **ret,
+                     struct vt_error *err)
+{
+    VT_AUTO_CLOSE int fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return vt_error_errno(err, VT_KIND_INFRA, errno, "open %s", path);
+    VT_AUTO_FREE struct port_link *p = calloc(1, sizeof *p);
+    if (!p)
+        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "open %s: out of memory", path);
+    int rc = uv_poll_init(&loop->uv, &p->poll, fd);
+    if (rc < 0)
+        return vt_error_set(err, VT_KIND_INFRA, rc, "watch %s: %s", path, uv_strerror(rc));
+    uv_timer_init(&loop->uv, &p->timer);
+    p->poll.data = p->timer.data = p;
+    p->nhandles = 2;
+    p->link = (struct vt_link){.ops = &port_ops, .loop = loop, .queue_max = queue_max};
+    p->pending = (struct vt_buf)VT_BUF_INIT(queue_max);
+    p->fd = vt_take_fd(fd);
+    *ret = &vt_take_ptr(p)->link;
+    return 0;
+}

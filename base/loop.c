@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/loop.h"
+
+#include <errno.h>
+
+int vt_loop_init(struct vt_loop *loop, struct vt_error *err)
+{
+    int rc = uv_loop_init(&loop->uv);
+    if (rc < 0)
+        return vt_error_set(err, VT_KIND_INFRA, rc, "make an event loop: %s", uv_strerror(rc));
+    loop->uv.data = loop;
+    return 0;
+}
+
+static void close_stray(uv_handle_t *handle, void *ctx)
+{
+    (void)ctx;
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+void vt_loop_dispose(struct vt_loop *loop)
+{
+    if (!loop->uv.data)
+        return;
+    /* A close callback may make or close further handles: until none is left. */
+    while (uv_loop_close(&loop->uv) == UV_EBUSY) {
+        uv_walk(&loop->uv, close_stray, NULL);
+        uv_run(&loop->uv, UV_RUN_DEFAULT);
+    }
+    loop->uv.data = NULL;
+}
