@@ -33,7 +33,10 @@ struct vt_load_second {
     const char *operation; /* "home", "search", ... */
     int64_t second;        /* since T0 of the load, of the intended time */
     uint64_t intended, good, slow, wrong, failed, bytes;
-    const struct vt_hist *response, *service, *wake_lag; /* response: from intended time */
+    /* response (from the intended time) and service: of correct answers, good and slow. Wrong and
+     * failed requests stand in the counters alone: QoS puts them beyond every limit, whatever
+     * their age. wake_lag: of every request sent. */
+    const struct vt_hist *response, *service, *wake_lag;
 };
 
 struct vt_event {
