@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * run: one deployment, measured and scored. This is all that the phases share; what each does
+ * stands in a file of its name. On the loop's thread only.
+ */
+#ifndef VTILE_RUN_RUN_H
+#define VTILE_RUN_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/cert.h"
+#include "base/domain.h"
+#include "base/event.h"
+#include "base/journal.h"
+#include "orchestrator/host/embed.h"
+#include "orchestrator/host/host.h"
+#include "orchestrator/host/net.h"
+#include "orchestrator/host/undo.h"
+#include "orchestrator/hub/hub.h"
+#include "orchestrator/run/phase.h"
+#include "orchestrator/settings.h"
+#include "orchestrator/state.h"
+#include "results/record.h"
+#include "tiles/image/image.h"
+#include "tiles/roles/role.h"
+
+#define RUN_VMS_MAX (SPEC_TILES_MAX * SPEC_ROLES_MAX)
+
+/* What is planned and known of one VM. */
+struct run_vm {
+    struct vt_domain domain;
+    const struct spec_role *spec;
+    const struct role *role;
+    unsigned tile, role_index;
+    char address[16];
+    char agent[32]; /* "web-1" */
+    char config_path[VT_PATH_MAX];
+    bool started, up, prepared, ready, checked;
+};
+
+/* The load of one driven role of one tile. */
+struct run_load {
+    struct run_vm *vm;
+    bool opened, finished;
+};
+
+struct run {
+    /* what was asked for */
+    struct run_settings settings;
+    struct spec spec;
+    const struct spec_preset *preset;
+    enum spec_size size;
+    uint64_t seed;
+    char id[13]; /* 12 hex digits */
+
+    /* where */
+    struct state state;
+    char uri[VT_PATH_MAX];
+    bool embedded;
+    struct embed embed;
+    struct net net;
+    struct image image;
+    enum vt_accel accel;
+    char folder[VT_PATH_MAX];      /* runtime: config disks, console logs */
+    char record_path[VT_PATH_MAX]; /* while it is written */
+    char archive_path[VT_PATH_MAX];
+
+    /* open objects */
+    struct vt_loop loop;
+    bool loop_open;
+    struct vt_journal *journal;
+    struct host *host;
+    struct hub *hub;
+    struct record *record;
+    struct vt_bus bus;
+    struct phases phases;
+    pid_t client_pid;
+
+    struct run_vm *vms;
+    unsigned nvms;
+    struct run_load *loads;
+    unsigned nloads;
+    unsigned waiting; /* answers that the current phase still waits for */
+
+    int64_t t0_ns; /* of the load, controller's clock */
+    int exit_code;
+};
+
+/* The table, in order: preflight ... seal. */
+extern const struct phase run_phases[];
+extern const unsigned run_nphases;
+
+/* preflight.c, plan.c */
+int run_preflight(struct run *run, struct vt_error *err);
+int run_plan(struct run *run, struct vt_error *err);
+
+/* Emits a note, a warning or an error from the controller. */
+void run_note(struct run *run, enum vt_event_level level, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* A fact that bends or breaks the verdict: code from results/verdict.h. */
+void run_reason(struct run *run, const char *code, double number, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+struct run_vm *run_find_vm(struct run *run, const char *agent);
+
+#endif
