@@ -3,7 +3,8 @@
 
 add_library(vt_flags INTERFACE)
 target_include_directories(vt_flags INTERFACE ${CMAKE_SOURCE_DIR})
-target_compile_definitions(vt_flags INTERFACE _GNU_SOURCE _FILE_OFFSET_BITS=64)
+target_compile_definitions(vt_flags INTERFACE
+    _GNU_SOURCE _FILE_OFFSET_BITS=64 VTILE_VERSION="${PROJECT_VERSION}")
 target_compile_options(vt_flags INTERFACE $<$<COMPILE_LANGUAGE:C>:
     -Wall -Wextra -Wshadow -Wvla -Wformat=2 -Wpointer-arith -Wwrite-strings -Wstrict-prototypes
     -Wmissing-prototypes

@@ -3,6 +3,7 @@
 # docs/testing.md says what each kind is for.
 
 # vt_test(<name> <label> <seconds> <command>...)
+# <seconds> is the limit. Tests of more cost start first, so that the longest do not end alone.
 function(vt_test name label seconds)
     set(full ${VTILE_TEST_PREFIX}${name})
     add_test(NAME ${full} COMMAND bash ${CMAKE_SOURCE_DIR}/tests/run-test.sh ${full} ${ARGN})
@@ -95,6 +96,7 @@ function(vt_fuzz_tests)
             -max_total_time=${VTILE_FUZZ_SECONDS} -timeout=10 -rss_limit_mb=2048
             -print_final_stats=1 -artifact_prefix=${CMAKE_BINARY_DIR}/fuzz/${name}-
             ${found} ${seeds})
+        set_tests_properties(${VTILE_TEST_PREFIX}fuzz/${name} PROPERTIES COST 200)
     endforeach()
 endfunction()
 
@@ -106,6 +108,7 @@ function(vt_lint_tests)
     foreach(room base wire tiles tuning results agents orchestrator tests)
         vt_test(lint/tidy-${room} lint 900
             bash ${CMAKE_SOURCE_DIR}/scripts/lint.sh tidy ${room})
+        set_tests_properties(${VTILE_TEST_PREFIX}lint/tidy-${room} PROPERTIES COST 100)
     endforeach()
 endfunction()
 
