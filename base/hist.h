@@ -2,8 +2,9 @@
 /*
  * hist: log-linear histogram of non-negative int64_t values (ns), 7 bits of mantissa: values
  * below 256 are exact, above that a bucket spans at most 1/128 of its lower edge and its middle is
- * reported, so |reported - true| <= true / 256 (0.39 %). Merge is addition: exact and
- * independent of order. Record is one increment, no branch on memory, no allocation.
+ * reported, so |reported - true| <= true / 256 (0.39 %; proof in hist.c). Merge is addition: exact
+ * and independent of order, the sum too. Record is a few additions: no branch on the buckets, no
+ * allocation.
  */
 #ifndef VT_BASE_HIST_H
 #define VT_BASE_HIST_H
@@ -15,31 +16,40 @@
 #include "base/text.h"
 
 #define VT_HIST_BITS 7
-#define VT_HIST_MAX_VALUE (INT64_C(1) << 42) /* 73 minutes; above is clipped and counted */
+#define VT_HIST_MAX_VALUE ((INT64_C(1) << 42) - 1) /* 73 minutes; above is clipped and counted */
 #define VT_HIST_BUCKETS ((42 - VT_HIST_BITS + 1) * (1 << VT_HIST_BITS))
 
+/* 36 KiB: not for the stack of a small thread. Counts are taken to stay below 2^64. */
 struct vt_hist {
-    uint64_t count;     /* all values, clipped ones included */
-    uint64_t clipped;   /* values above VT_HIST_MAX_VALUE, in the last bucket */
-    int64_t min, max;   /* true extremes; count == 0: min = INT64_MAX, max = -1 */
-    long double sum;    /* true sum, for the mean */
+    uint64_t count;        /* all values, clipped ones included */
+    uint64_t clipped;      /* values above VT_HIST_MAX_VALUE, in the last bucket */
+    int64_t min, max;      /* true extremes; count == 0: min = INT64_MAX, max = -1 */
+    unsigned __int128 sum; /* exact, of the true values: below 2^64 * 2^63 */
     uint64_t bucket[VT_HIST_BUCKETS];
 };
 
 void vt_hist_init(struct vt_hist *h);
 void vt_hist_record(struct vt_hist *h, int64_t value); /* a negative value counts as 0 */
 void vt_hist_merge(struct vt_hist *into, const struct vt_hist *from);
-/* Value v such that at least ceil(permille_x1000/1e5 ...) -- q is in millionths: 950000 = p95.
- * Nearest rank; result clamped into [min, max]; -1 for an empty histogram. */
+/* q in millionths: 950000 = p95; more than 1000000 is taken as that. Nearest rank: the value of
+ * rank max(1, ceil(q * count / 10^6)) in ascending order, reported as its bucket's middle, clamped
+ * into [min, max]; ranks 1 and count give min and max exactly. A rank among the clipped values
+ * gives max, so that clipping never flatters. -1 for an empty histogram. */
 int64_t vt_hist_quantile(const struct vt_hist *h, uint32_t q_millionths);
-/* Number of values <= limit, within the bucket error. */
+/* Number of values <= some limit' with limit <= limit' < limit * (1 + 1/128) (limit' = limit below
+ * 256): the buckets up to that of limit. Exact where limit >= max or limit < min. Clipped values
+ * are counted only where limit >= max. */
 uint64_t vt_hist_count_upto(const struct vt_hist *h, int64_t limit);
+/* Mean in ns; 0 for an empty histogram. */
+double vt_hist_mean(const struct vt_hist *h);
 
-/* Sparse form: LEB128 of count, clipped, min, max, sum (ns, as integer), number of pairs, then
- * (index gap, count) pairs. Appends to out; an empty histogram is a few bytes. */
+/* Sparse form: LEB128 of count, clipped, min, max, sum (ns), number of pairs, then pairs (buckets
+ * skipped, count) in ascending order. An empty histogram is the byte 0. Appends to out. */
 void vt_hist_encode(const struct vt_hist *h, struct vt_buf *out);
-/* Adds the encoded histogram to *into. Refuses anything vt_hist_encode would not have written
- * (-EBADMSG): indices out of range, counts that do not add up, extremes outside their buckets. On error *into is unchanged. *ret_used: bytes read. */
+/* Adds the encoded histogram to *into. Refuses with -EBADMSG anything that vt_hist_encode would not
+ * have written for some set of values: numbers longer than needed, indices out of range, counts
+ * that do not add up, extremes outside their buckets, sums that no such values have; and what
+ * would overflow *into. On error *into is unchanged. *ret_used: bytes read; more may follow. */
 int vt_hist_decode_add(struct vt_hist *into, const void *data, size_t len, size_t *ret_used,
                        struct vt_error *err);
 
