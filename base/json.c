@@ -218,40 +218,6 @@ int vt_json_get_array(const json_t *obj, const char *key, size_t max, const json
 
 /* --- writer --- */
 
-/* Length of the well-formed UTF-8 sequence at p (Unicode table 3-7: no overlong form, no
- * surrogate, nothing above U+10FFFF); 0 where there is none. */
-static size_t utf8_length(const unsigned char *p)
-{
-    unsigned char low = 0x80, high = 0xbf;
-    size_t n;
-
-    if (p[0] < 0x80)
-        return 1;
-    if (p[0] >= 0xc2 && p[0] <= 0xdf)
-        n = 2;
-    else if ((p[0] & 0xf0) == 0xe0) {
-        n = 3;
-        if (p[0] == 0xe0)
-            low = 0xa0;
-        else if (p[0] == 0xed)
-            high = 0x9f;
-    } else if (p[0] >= 0xf0 && p[0] <= 0xf4) {
-        n = 4;
-        if (p[0] == 0xf0)
-            low = 0x90;
-        else if (p[0] == 0xf4)
-            high = 0x8f;
-    } else
-        return 0;
-    if (p[1] < low || p[1] > high)
-        return 0;
-    for (size_t i = 2; i < n; i++) {
-        if (p[i] < 0x80 || p[i] > 0xbf)
-            return 0;
-    }
-    return n;
-}
-
 static void add_escaped(struct vt_buf *out, unsigned char c)
 {
     switch (c) {
@@ -277,14 +243,14 @@ static void add_escaped(struct vt_buf *out, unsigned char c)
 
 static void add_string(struct vt_buf *out, const char *text)
 {
-    const unsigned char *p = (const unsigned char *)text;
-    const unsigned char *plain = p; /* start of what can be copied as it is */
+    const char *p = text;
+    const char *plain = p; /* start of what can be copied as it is */
 
     vt_buf_add(out, "\"", 1);
     while (*p) {
-        size_t n = utf8_length(p);
+        size_t n = vt_text_utf8_length(p);
 
-        if (n > 0 && *p >= 0x20 && *p != 0x7f && *p != '"' && *p != '\\') {
+        if (n > 0 && (unsigned char)*p >= 0x20 && *p != 0x7f && *p != '"' && *p != '\\') {
             p += n;
             continue;
         }
@@ -292,7 +258,7 @@ static void add_string(struct vt_buf *out, const char *text)
         if (n == 0)
             vt_buf_add(out, "\xef\xbf\xbd", 3);
         else
-            add_escaped(out, *p);
+            add_escaped(out, (unsigned char)*p);
         plain = ++p;
     }
     vt_buf_add(out, plain, (size_t)(p - plain));

@@ -306,6 +306,51 @@ int vt_text_parse_double(const char *text, double min, double max, double *ret,
     return refuse(err, text, "a number from %.15g to %.15g", min, max);
 }
 
+size_t vt_text_utf8_length(const char *text)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    unsigned char low = 0x80, high = 0xbf;
+    size_t n;
+
+    if (p[0] < 0x80)
+        return 1;
+    if (p[0] >= 0xc2 && p[0] <= 0xdf)
+        n = 2;
+    else if ((p[0] & 0xf0) == 0xe0) {
+        n = 3;
+        if (p[0] == 0xe0)
+            low = 0xa0;
+        else if (p[0] == 0xed)
+            high = 0x9f;
+    } else if (p[0] >= 0xf0 && p[0] <= 0xf4) {
+        n = 4;
+        if (p[0] == 0xf0)
+            low = 0x90;
+        else if (p[0] == 0xf4)
+            high = 0x8f;
+    } else
+        return 0;
+    if (p[1] < low || p[1] > high)
+        return 0;
+    for (size_t i = 2; i < n; i++) {
+        if (p[i] < 0x80 || p[i] > 0xbf)
+            return 0;
+    }
+    return n;
+}
+
+bool vt_text_is_utf8(const char *text)
+{
+    while (*text) {
+        size_t n = vt_text_utf8_length(text);
+
+        if (n == 0)
+            return false;
+        text += n;
+    }
+    return true;
+}
+
 void vt_text_hex(const void *data, size_t len, char *out)
 {
     static const char digits[] = "0123456789abcdef";

@@ -50,6 +50,11 @@ int vt_text_parse_int(const char *text, int64_t min, int64_t max, int64_t *ret,
 int vt_text_parse_double(const char *text, double min, double max, double *ret,
                          struct vt_error *err);
 
+/* Length of the well-formed UTF-8 sequence that a NUL-terminated text begins with (Unicode table
+ * 3-7: no overlong form, no surrogate, nothing above U+10FFFF); 0 where there is none. */
+size_t vt_text_utf8_length(const char *text);
+bool vt_text_is_utf8(const char *text);
+
 /* Lower-case hex; out holds 2 * len + 1 bytes. */
 void vt_text_hex(const void *data, size_t len, char *out);
 /* Exactly len bytes from 2 * len hex digits (either case); false where text is anything else. */
