@@ -66,7 +66,9 @@ void vt_bus_emit(struct vt_bus *bus, const struct vt_event *event);
 void vt_bus_note(struct vt_bus *bus, enum vt_event_level level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* One line of JSON without newline: {"v":1,"type":"phase",...}. */
+/* One line of JSON without newline: {"v":1,"type":"phase","time_ns":...}. Keys are the fields'
+ * names, absent where NULL or 0; value has 6 decimals, and is null with "why" where not available;
+ * a histogram is {"count","p50_ns","p95_ns","p99_ns","max_ns","clipped"}, count 0 alone. */
 void vt_event_write_json(const struct vt_event *event, struct vt_buf *out);
 
 #endif
