@@ -44,12 +44,17 @@ fi
 # One installation at a time, so that the second does not find the first one's policy-rc.d.
 exec 9>/run/vtile-install.lock
 flock 9
-trap allow_services EXIT
+log=$(mktemp)
+trap 'allow_services; rm -f "$log"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 forbid_services
 export DEBIAN_FRONTEND=noninteractive
-apt=(apt-get -q -o DPkg::Lock::Timeout=600 -o APT::Install-Suggests=false)
+apt=(apt-get -q -o DPkg::Lock::Timeout=600)
 echo "installing ${#packages[@]} packages: ${packages[*]}"
-"${apt[@]}" update >/dev/null
-"${apt[@]}" install -y --no-install-recommends "${packages[@]}" >/dev/null
+if ! "${apt[@]}" update >"$log" 2>&1 ||
+    ! "${apt[@]}" install -y --no-install-recommends "${packages[@]}" >>"$log" 2>&1; then
+    tail -n 40 "$log" >&2
+    echo "apt-get failed; scripts/packages.txt lists what is needed" >&2
+    exit 4
+fi
