@@ -24,7 +24,7 @@ struct embed {
     char uri[VT_PATH_MAX + 32];
     int lock_fd;
     int outer_mnt_fd; /* the mount namespace we came from, -1 where we stayed in it */
-    bool cache_cold;  /* no capabilities cached: opening takes about 5 s more */
+    bool cache_cold;  /* no capabilities cached: opening the host takes about 5 s more */
 };
 struct embed_holder {
     pid_t pid; /* 0: nobody */
@@ -32,8 +32,11 @@ struct embed_holder {
 };
 
 /* Makes root (0700) and its qemu.conf, takes the lock. -EBUSY: err says who holds it. run: whose
- * name stands in the lock file. Before any thread exists. */
+ * name stands in the lock file. */
 int embed_open(const char *root, const char *run, struct embed *ret, struct vt_error *err);
+/* Where the machine has no user libvirt-qemu: goes into a mount namespace that has one. Before any
+ * thread exists and after net_enter, whose mount must be seen by the machine. */
+int embed_enter(struct embed *embed, struct vt_error *err);
 /* Who holds the lock, without taking it. */
 int embed_read_holder(const char *root, struct embed_holder *ret, struct vt_error *err);
 /* Pid of a running domain's QEMU (from its pid file), 0 when there is none. */

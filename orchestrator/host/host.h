@@ -10,8 +10,9 @@
  * queued and all later ones with -EHOSTDOWN, and the stuck thread is left to itself.
  *
  * Order of calls for the embedded host, since namespaces must be entered before a thread exists:
- * listening sockets for people -> embed_open (lock, folders, users) -> net_enter -> vir_loop_init
- * -> host_open -> ... -> host_close -> vir_loop_dispose -> net_leave -> embed_close.
+ * listening sockets for people -> embed_open (lock, folders) -> net_enter -> embed_enter (users)
+ * -> vir_loop_init -> host_open -> ... -> host_close -> vir_loop_dispose -> net_leave ->
+ * embed_close.
  */
 #ifndef VTILE_HOST_HOST_H
 #define VTILE_HOST_HOST_H

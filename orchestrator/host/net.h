@@ -32,7 +32,6 @@ struct net {
     char netns[64];             /* /run/netns/vt-<6hex> */
     char bridge[VT_IFNAME_MAX]; /* "" until made */
     int outer_net_fd;           /* the namespace we came from, -1 = never left */
-    int outer_mnt_fd;           /* where the name is mounted, borrowed from embed, or -1 */
 };
 
 /* Pure. run: at least six lower-case hex digits; letters: see net_role_letters. */
@@ -55,8 +54,7 @@ bool net_mac_is_taken(const char *mac, const struct vt_nic *nics, size_t n);
 
 /* Makes and enters the namespace, makes the bridge with the controller's address. Every step is
  * journalled before. Before any thread exists. On an error what was made stays in the journal. */
-int net_enter(const char *run, struct vt_journal *journal, int outer_mnt_fd, struct net *ret,
-              struct vt_error *err);
+int net_enter(const char *run, struct vt_journal *journal, struct net *ret, struct vt_error *err);
 /* Makes persistent taps, ports of the bridge and up; intents are synced as one batch. */
 int net_add_taps(struct net *net, struct vt_journal *journal, const char *const *names, size_t n,
                  struct vt_error *err);

@@ -16,6 +16,7 @@
  * tap       name               path of its netns
  * mount     mount point        what must be mounted there: source as in /proc/self/mountinfo
  * file      path               "" (a file, socket or link that we make)
+ * folder    path               "" (removed where it is empty)
  * tree      path               "" (a folder with all that is in it; one file system, no links)
  * process   a name for people  "<pid> <start time>", put in when marked APPLIED; undo_process_value
  * domain    name               "<uuid> <uri>"
@@ -25,6 +26,7 @@
 #define UNDO_TAP "tap"
 #define UNDO_MOUNT "mount"
 #define UNDO_FILE "file"
+#define UNDO_FOLDER "folder"
 #define UNDO_TREE "tree"
 #define UNDO_PROCESS "process"
 #define UNDO_DOMAIN "domain"
@@ -35,7 +37,7 @@ struct undo_context {
     /* Gives the open host of a URI, NULL with err when there is none. May be NULL. */
     struct host *(*host)(void *ctx, const char *uri, struct vt_error *err);
     void *ctx;
-    int outer_mnt_fd; /* where names are mounted when we are elsewhere, or -1 */
+    int outer_mnt_fd; /* of struct embed: where names are mounted when we are elsewhere, or -1 */
     /* An entry that was taken back, for people; may be NULL. */
     void (*undone)(void *ctx, const struct vt_journal_entry *entry);
 };
