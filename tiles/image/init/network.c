@@ -52,7 +52,7 @@ static void assign(int fd, const char *name, const char *address)
     if (!slash)
         init_die(0, "address %s has no prefix length", address);
     *slash = '\0';
-    bits = atoi(slash + 1);
+    bits = (int)strtol(slash + 1, NULL, 10);
     set_address(&ifr.ifr_addr, inet_addr(ip));
     request(fd, SIOCSIFADDR, &ifr, "set address");
     set_address(&ifr.ifr_netmask, htonl(bits == 32 ? 0xffffffffU : ~(0xffffffffU >> bits)));
