@@ -79,15 +79,12 @@ void vt_hist_merge(struct vt_hist *into, const struct vt_hist *from)
         into->bucket[i] += from->bucket[i];
 }
 
-int64_t vt_hist_quantile(const struct vt_hist *h, uint32_t q_millionths)
+int64_t vt_hist_at_rank(const struct vt_hist *h, uint64_t rank)
 {
-    uint64_t rank, seen = 0;
+    uint64_t seen = 0;
 
     if (h->count == 0)
         return -1;
-    if (q_millionths > 1000000)
-        q_millionths = 1000000;
-    rank = (uint64_t)(((unsigned __int128)q_millionths * h->count + 999999) / 1000000);
     if (rank <= 1)
         return h->min;
     if (rank > h->count - h->clipped || rank == h->count)
@@ -103,6 +100,14 @@ int64_t vt_hist_quantile(const struct vt_hist *h, uint32_t q_millionths)
         }
     }
     return h->max;
+}
+
+int64_t vt_hist_quantile(const struct vt_hist *h, uint32_t q_millionths)
+{
+    if (q_millionths > 1000000)
+        q_millionths = 1000000;
+    return vt_hist_at_rank(
+        h, (uint64_t)(((unsigned __int128)q_millionths * h->count + 999999) / 1000000));
 }
 
 uint64_t vt_hist_count_upto(const struct vt_hist *h, int64_t limit)

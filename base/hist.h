@@ -36,6 +36,8 @@ void vt_hist_merge(struct vt_hist *into, const struct vt_hist *from);
  * into [min, max]; ranks 1 and count give min and max exactly. A rank among the clipped values
  * gives max, so that clipping never flatters. -1 for an empty histogram. */
 int64_t vt_hist_quantile(const struct vt_hist *h, uint32_t q_millionths);
+/* The same for a rank, 1 being the least value; one above count is taken as count. */
+int64_t vt_hist_at_rank(const struct vt_hist *h, uint64_t rank);
 /* Number of values <= some limit' with limit <= limit' < limit * (1 + 1/128) (limit' = limit below
  * 256): the buckets up to that of limit. Exact where limit >= max or limit < min. Clipped values
  * are counted only where limit >= max. */
