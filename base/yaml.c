@@ -67,6 +67,8 @@ void vt_yaml_dispose(struct vt_yaml *yaml)
 /* A map or list that is still open. */
 struct level {
     struct vt_yaml_node *node;
+    bool flow;   /* written with [] or {} */
+    int block;   /* column of the innermost block map or list, this one included; 0: none */
     size_t base; /* its first child in reader.held; of a map: keys and values in turn */
 };
 
@@ -77,6 +79,7 @@ struct slot {
 struct reader {
     struct vt_yaml *yaml;
     yaml_parser_t parser;
+    struct yaml_scan scan;
     struct level levels[VT_YAML_DEPTH_MAX];
     size_t depth, nnodes;
     struct vt_yaml_node *held[VT_YAML_NODES_MAX]; /* children of the open levels */
@@ -199,6 +202,21 @@ static int add_node(struct reader *r, enum vt_yaml_type type, yaml_mark_t mark,
     return 0;
 }
 
+/* An anchor is remembered and refused where it is used, for that is where the fault is
+ * understood; one that is never used is refused at the document's end. */
+static int check_properties(struct reader *r, const yaml_event_t *event, const void *anchor,
+                            const void *tag, struct vt_error *err)
+{
+    if (tag)
+        return vt_error_at(err, AT(r, event->start_mark),
+                           "a tag (!): a value's type follows from its key");
+    if (anchor && !r->anchor_line) {
+        r->anchor_line = (int)event->start_mark.line + 1;
+        r->anchor_column = (int)event->start_mark.column + 1;
+    }
+    return 0;
+}
+
 static int on_scalar(struct reader *r, const yaml_event_t *event, struct vt_error *err)
 {
     const char *value = (const char *)event->data.scalar.value;
@@ -206,8 +224,10 @@ static int on_scalar(struct reader *r, const yaml_event_t *event, struct vt_erro
     bool is_key = key_is_due(r);
     struct vt_yaml_node *node;
     char *text;
-    int rc;
+    int rc = check_properties(r, event, event->data.scalar.anchor, event->data.scalar.tag, err);
 
+    if (rc < 0)
+        return rc;
     if (memchr(value, '\0', len))
         return vt_error_at(err, AT(r, event->start_mark), "a NUL character in a text");
     rc = add_node(r, VT_YAML_SCALAR, event->start_mark, &node, err);
@@ -223,8 +243,10 @@ static int on_scalar(struct reader *r, const yaml_event_t *event, struct vt_erro
     return is_key ? check_key(r, node, err) : 0;
 }
 
-static int on_open(struct reader *r, enum vt_yaml_type type, yaml_mark_t mark, struct vt_error *err)
+static int on_open(struct reader *r, enum vt_yaml_type type, bool flow, yaml_mark_t mark,
+                   struct vt_error *err)
 {
+    const struct level *outer = top(r);
     struct vt_yaml_node *node;
     int rc;
 
@@ -237,7 +259,8 @@ static int on_open(struct reader *r, enum vt_yaml_type type, yaml_mark_t mark, s
     rc = add_node(r, type, mark, &node, err);
     if (rc < 0)
         return rc;
-    r->levels[r->depth++] = (struct level){node, r->nheld};
+    r->levels[r->depth++] = (struct level){.node = node, .flow = flow, .base = r->nheld};
+    top(r)->block = !flow ? node->column : outer ? outer->block : 0;
     return 0;
 }
 
@@ -272,21 +295,6 @@ static int on_close(struct reader *r, struct vt_error *err)
     return 0;
 }
 
-/* An anchor is remembered and refused where it is used, for that is where the fault is
- * understood; one that is never used is refused at the document's end. */
-static int check_properties(struct reader *r, const yaml_event_t *event, const void *anchor,
-                            const void *tag, struct vt_error *err)
-{
-    if (tag)
-        return vt_error_at(err, AT(r, event->start_mark),
-                           "a tag (!): a value's type follows from its key");
-    if (anchor && !r->anchor_line) {
-        r->anchor_line = (int)event->start_mark.line + 1;
-        r->anchor_column = (int)event->start_mark.column + 1;
-    }
-    return 0;
-}
-
 static int on_document(struct reader *r, const yaml_event_t *event, struct vt_error *err)
 {
     if (r->yaml->root)
@@ -299,10 +307,31 @@ static int on_document(struct reader *r, const yaml_event_t *event, struct vt_er
     return 0;
 }
 
+static int on_list(struct reader *r, const yaml_event_t *event, struct vt_error *err)
+{
+    bool flow = event->data.sequence_start.style == YAML_FLOW_SEQUENCE_STYLE;
+    int rc = check_properties(r, event, event->data.sequence_start.anchor,
+                              event->data.sequence_start.tag, err);
+
+    return rc < 0 ? rc : on_open(r, VT_YAML_LIST, flow, event->start_mark, err);
+}
+
+static int on_map(struct reader *r, const yaml_event_t *event, struct vt_error *err)
+{
+    bool flow = event->data.mapping_start.style == YAML_FLOW_MAPPING_STYLE;
+    int rc = check_properties(r, event, event->data.mapping_start.anchor,
+                              event->data.mapping_start.tag, err);
+
+    return rc < 0 ? rc : on_open(r, VT_YAML_MAP, flow, event->start_mark, err);
+}
+
 static int on_event(struct reader *r, const yaml_event_t *event, struct vt_error *err)
 {
-    int rc;
+    const struct level *level = top(r);
+    int rc = yaml_scan_event(&r->scan, event, level && level->flow, level ? level->block : 0, err);
 
+    if (rc < 0)
+        return rc;
     switch (event->type) {
     case YAML_DOCUMENT_START_EVENT:
         return on_document(r, event, err);
@@ -315,16 +344,11 @@ static int on_event(struct reader *r, const yaml_event_t *event, struct vt_error
         return vt_error_at(err, AT(r, event->start_mark),
                            "an alias (*): write the value out where it is used");
     case YAML_SCALAR_EVENT:
-        rc = check_properties(r, event, event->data.scalar.anchor, event->data.scalar.tag, err);
-        return rc < 0 ? rc : on_scalar(r, event, err);
+        return on_scalar(r, event, err);
     case YAML_SEQUENCE_START_EVENT:
-        rc = check_properties(r, event, event->data.sequence_start.anchor,
-                              event->data.sequence_start.tag, err);
-        return rc < 0 ? rc : on_open(r, VT_YAML_LIST, event->start_mark, err);
+        return on_list(r, event, err);
     case YAML_MAPPING_START_EVENT:
-        rc = check_properties(r, event, event->data.mapping_start.anchor,
-                              event->data.mapping_start.tag, err);
-        return rc < 0 ? rc : on_open(r, VT_YAML_MAP, event->start_mark, err);
+        return on_map(r, event, err);
     case YAML_SEQUENCE_END_EVENT:
     case YAML_MAPPING_END_EVENT:
         return on_close(r, err);
@@ -372,6 +396,7 @@ int vt_yaml_read_text(const char *name, const char *data, size_t len, struct vt_
         return no_memory(err, name);
     }
     r->yaml = &yaml;
+    yaml_scan_begin(&r->scan, name, data, len);
     yaml_parser_set_encoding(&r->parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&r->parser, (const unsigned char *)data, len);
     rc = read_events(r, err);

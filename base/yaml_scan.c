@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/yaml_scan.h"
 
-#include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Length of the UTF-8 sequence at p and its code point; 0 where it is none (RFC 3629: shortest
  * form only, no surrogates, at most U+10FFFF). */
@@ -80,5 +80,153 @@ int yaml_scan_check(const char *name, const char *data, size_t len, struct vt_er
         }
         i += n;
     }
+    /* libyaml drops such a line where it belongs to a block text. */
+    if (indentation && column > 1)
+        return vt_error_at(err, name, line, column, "white space without a line end at the end");
     return 0;
+}
+
+void yaml_scan_begin(struct yaml_scan *scan, const char *name, const char *data, size_t len)
+{
+    *scan = (struct yaml_scan){
+        .name = name, .data = data, .len = len, .line = 1, .column = 1, .blank = true};
+}
+
+static char at(const struct yaml_scan *scan, size_t offset)
+{
+    return offset < scan->len ? scan->data[offset] : '\n';
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+/* One character on. The text is UTF-8: yaml_scan_check has seen it. */
+static void step(struct yaml_scan *scan)
+{
+    char c = at(scan, scan->offset);
+
+    scan->offset++;
+    while (scan->offset < scan->len && ((unsigned char)scan->data[scan->offset] & 0xc0) == 0x80)
+        scan->offset++;
+    scan->index++;
+    scan->column++;
+    scan->blank = scan->blank && c == ' ';
+    if (c == '\n') {
+        scan->line++;
+        scan->column = 1;
+        scan->blank = true;
+    }
+}
+
+static int refuse(const struct yaml_scan *scan, struct vt_error *err, const char *text)
+{
+    return vt_error_at(err, scan->name, scan->line, scan->column, "not YAML: %s", text);
+}
+
+/* A line's first character that counts must stand right of the block that holds it. */
+static int check_indent(const struct yaml_scan *scan, int block_column, struct vt_error *err)
+{
+    char c = at(scan, scan->offset);
+
+    if (!scan->blank || is_space(c) || scan->column > block_column)
+        return 0;
+    return refuse(scan, err, "indent this line further than the key or list it belongs to");
+}
+
+/* Between two events stand white space, comments and indicators. */
+static int check_gap(struct yaml_scan *scan, size_t end, bool in_flow, int block_column,
+                     struct vt_error *err)
+{
+    bool comment = false;
+    int rc = 0;
+
+    while (rc == 0 && scan->index < end && scan->offset < scan->len) {
+        char c = at(scan, scan->offset);
+
+        if (c == '\n')
+            comment = false;
+        if (c == '#' && !comment) {
+            comment = true;
+            if (scan->offset > 0 && !is_space(at(scan, scan->offset - 1)))
+                rc = refuse(scan, err, "a comment needs a space before its #");
+        } else if (c == '?' && !comment && !is_space(at(scan, scan->offset + 1))) {
+            rc = refuse(scan, err, "a key that begins with ? must be quoted");
+        } else if (in_flow && !comment) {
+            rc = check_indent(scan, block_column, err);
+        }
+        step(scan);
+    }
+    return rc;
+}
+
+static int check_quoted(struct yaml_scan *scan, size_t end, int block_column, struct vt_error *err)
+{
+    int rc = 0;
+
+    step(scan); /* the quotation mark: where it stands is libyaml's concern */
+    while (rc == 0 && scan->index < end && scan->offset < scan->len) {
+        rc = check_indent(scan, block_column, err);
+        step(scan);
+    }
+    return rc;
+}
+
+static int check_block(struct yaml_scan *scan, const yaml_event_t *event, struct vt_error *err)
+{
+    const char *value = (const char *)event->data.scalar.value;
+    bool empty = strspn(value, "\n") == strlen(value), header = true;
+
+    while (scan->index < event->end_mark.index && scan->offset < scan->len) {
+        char c = at(scan, scan->offset);
+
+        if (header && c == '#') {
+            if (!is_space(at(scan, scan->offset - 1)))
+                return refuse(scan, err, "a comment needs a space before its #");
+            while (at(scan, scan->offset) != '\n')
+                step(scan);
+            continue;
+        }
+        header = header && c != '\n';
+        if (!header && empty && c == ' ')
+            return refuse(scan, err, "a block text of nothing but white space");
+        step(scan);
+    }
+    return 0;
+}
+
+static int check_scalar(struct yaml_scan *scan, const yaml_event_t *event, int block_column,
+                        struct vt_error *err)
+{
+    switch (event->data.scalar.style) {
+    case YAML_SINGLE_QUOTED_SCALAR_STYLE:
+    case YAML_DOUBLE_QUOTED_SCALAR_STYLE:
+        return check_quoted(scan, event->end_mark.index, block_column, err);
+    case YAML_LITERAL_SCALAR_STYLE:
+    case YAML_FOLDED_SCALAR_STYLE:
+        return check_block(scan, event, err);
+    default:
+        if (strcmp((const char *)event->data.scalar.value, "-") == 0)
+            return refuse(scan, err, "a bare - as a value");
+        return 0;
+    }
+}
+
+int yaml_scan_event(struct yaml_scan *scan, const yaml_event_t *event, bool in_flow,
+                    int block_column, struct vt_error *err)
+{
+    int rc = check_gap(scan, event->start_mark.index, in_flow, block_column, err);
+    /* A closing bracket may stand where its line begins: many write it so, and it is clear. */
+    bool closes = event->type == YAML_SEQUENCE_END_EVENT || event->type == YAML_MAPPING_END_EVENT;
+
+    if (rc == 0 && in_flow && !closes)
+        rc = check_indent(scan, block_column, err);
+    if (rc == 0 && event->type == YAML_SCALAR_EVENT)
+        rc = check_scalar(scan, event, block_column, err);
+    else if (rc == 0 && event->type == YAML_MAPPING_START_EVENT)
+        rc = check_gap(scan, event->end_mark.index, in_flow, block_column, err);
+    while (scan->index < event->end_mark.index && scan->offset < scan->len)
+        step(scan);
+    return rc;
 }
