@@ -2,6 +2,7 @@
 #include "base/loop.h"
 
 #include <errno.h>
+#include <signal.h>
 
 int vt_loop_init(struct vt_loop *loop, struct vt_error *err)
 {
@@ -9,6 +10,10 @@ int vt_loop_init(struct vt_loop *loop, struct vt_error *err)
     if (rc < 0)
         return vt_error_set(err, VT_KIND_INFRA, rc, "make an event loop: %s", uv_strerror(rc));
     loop->uv.data = loop;
+    /* libuv writes with write(2): a peer that is gone must be an error, not the end of us. */
+    struct sigaction old;
+    if (sigaction(SIGPIPE, NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+        signal(SIGPIPE, SIG_IGN);
     return 0;
 }
 

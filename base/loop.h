@@ -22,6 +22,7 @@ struct vt_loop {
     char read_buf[VT_LOOP_READ_BYTES];
     char plain_buf[VT_LOOP_PLAIN_BYTES];
 };
+/* Ignores SIGPIPE in the whole process, unless it has a handler. */
 int vt_loop_init(struct vt_loop *loop, struct vt_error *err);
 /* Closes every handle that is still open, runs until all are gone, frees. Owners of links, timers
  * and other objects close them first, so that their own callbacks and frees happen here at last. */

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cert_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/scope.h"
+
+static void free_bio(BIO **bio)
+{
+    BIO_free(*bio);
+}
+#define AUTO_BIO __attribute__((cleanup(free_bio)))
+
+static int sync_folder_of(const char *path, struct vt_error *err)
+{
+    char copy[1024];
+    if (!vt_text_copy(copy, sizeof copy, path))
+        return vt_error_set(err, VT_KIND_CONFIG, -ENAMETOOLONG, "%s: path too long", path);
+    VT_AUTO_CLOSE int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fsync(fd) < 0)
+        return vt_error_errno(err, VT_KIND_INFRA, errno, "sync the folder of %s", path);
+    return 0;
+}
+
+/* The new file beside path, written and synced; its name into tmp. */
+static int write_beside(const char *path, BIO *text, mode_t mode, char *tmp, size_t size,
+                        struct vt_error *err)
+{
+    char *data;
+    long len = BIO_get_mem_data(text, &data);
+    if ((size_t)snprintf(tmp, size, "%s.XXXXXX", path) >= size)
+        return vt_error_set(err, VT_KIND_CONFIG, -ENAMETOOLONG, "%s: path too long", path);
+    VT_AUTO_CLOSE int fd = mkostemp(tmp, O_CLOEXEC); /* 0600 */
+    if (fd < 0)
+        return vt_error_errno(err, VT_KIND_INFRA, errno, "create %s", path);
+    if (fchmod(fd, mode) < 0 || write(fd, data, (size_t)len) != len || fsync(fd) < 0) {
+        int rc = vt_error_errno(err, VT_KIND_INFRA, errno ? errno : EIO, "write %s", path);
+        unlink(tmp);
+        return rc;
+    }
+    return 0;
+}
+
+int vt_cert_file_write_both(const char *path, const struct vt_identity *identity,
+                            struct vt_error *err)
+{
+    AUTO_BIO BIO *bio = BIO_new(BIO_s_mem());
+    char tmp[1024];
+    if (!bio || !PEM_write_bio_PKCS8PrivateKey(bio, identity->key, NULL, NULL, 0, NULL, NULL) ||
+        !PEM_write_bio_X509(bio, identity->cert))
+        return vt_cert_openssl_failed(err, path);
+    int rc = write_beside(path, bio, 0600, tmp, sizeof tmp, err);
+    if (rc < 0)
+        return rc;
+    /* Unlike rename, link does not replace a file that another process made meanwhile. */
+    if (link(tmp, path) < 0)
+        rc = vt_error_errno(err, VT_KIND_INFRA, errno, "create %s", path);
+    unlink(tmp);
+    return rc < 0 ? rc : sync_folder_of(path, err);
+}
+
+static int open_key_file(const char *path, BIO **ret, struct vt_error *err)
+{
+    VT_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return vt_error_errno(err, VT_KIND_INFRA, errno, "open %s", path);
+    if (!S_ISREG(st.st_mode) || st.st_size > VT_CERT_PEM_MAX)
+        return vt_error_set(err, VT_KIND_CONFIG, -EBADMSG, "%s: not a file of a key", path);
+    if (st.st_uid != geteuid() || (st.st_mode & 077))
+        return vt_error_set(err, VT_KIND_CONFIG, -EACCES,
+                            "%s: holds a key and must be ours alone (chmod 600)", path);
+    FILE *file = fdopen(fd, "re");
+    if (!file)
+        return vt_error_errno(err, VT_KIND_INFRA, errno, "open %s", path);
+    fd = -1;
+    BIO *bio = BIO_new_fp(file, BIO_CLOSE);
+    if (!bio) {
+        fclose(file);
+        return vt_cert_openssl_failed(err, path);
+    }
+    *ret = bio;
+    return 0;
+}
+
+/* cert may be the same BIO as key: PEM readers skip what is not theirs, in order. */
+static int read_pair(BIO *key, BIO *cert, const char *path, struct vt_identity *ret,
+                     struct vt_error *err)
+{
+    VT_AUTO_IDENTITY struct vt_identity got = VT_IDENTITY_INIT;
+    char no_password[] = "";
+    got.key = PEM_read_bio_PrivateKey(key, NULL, NULL, no_password);
+    got.cert = PEM_read_bio_X509(cert, NULL, NULL, NULL);
+    bool ok = got.key && got.cert && X509_check_private_key(got.cert, got.key) == 1;
+    ERR_clear_error();
+    if (!ok)
+        return vt_error_set(err, VT_KIND_CONFIG, -EBADMSG,
+                            "%s: not a key in PEM with the certificate for it", path);
+    *ret = got;
+    got = (struct vt_identity)VT_IDENTITY_INIT;
+    return 0;
+}
+
+int vt_cert_file_read_both(const char *path, struct vt_identity *ret, struct vt_error *err)
+{
+    AUTO_BIO BIO *bio = NULL;
+    int rc = open_key_file(path, &bio, err);
+    return rc < 0 ? rc : read_pair(bio, bio, path, ret, err);
+}
+
+static int save(const char *path, BIO *text, mode_t mode, struct vt_error *err)
+{
+    char tmp[1024];
+    int rc = write_beside(path, text, mode, tmp, sizeof tmp, err);
+    if (rc < 0)
+        return rc;
+    if (rename(tmp, path) < 0) {
+        rc = vt_error_errno(err, VT_KIND_INFRA, errno, "create %s", path);
+        unlink(tmp);
+    }
+    return rc;
+}
+
+int vt_identity_save(const struct vt_identity *identity, const char *cert_file,
+                     const char *key_file, struct vt_error *err)
+{
+    AUTO_BIO BIO *key = BIO_new(BIO_s_mem());
+    AUTO_BIO BIO *cert = BIO_new(BIO_s_mem());
+    if (!key || !cert ||
+        !PEM_write_bio_PKCS8PrivateKey(key, identity->key, NULL, NULL, 0, NULL, NULL) ||
+        !PEM_write_bio_X509(cert, identity->cert))
+        return vt_cert_openssl_failed(err, key_file);
+    int rc = save(key_file, key, 0600, err);
+    return rc < 0 ? rc : save(cert_file, cert, 0644, err);
+}
+
+int vt_identity_load(const char *cert_file, const char *key_file, struct vt_identity *ret,
+                     struct vt_error *err)
+{
+    AUTO_BIO BIO *key = NULL;
+    int rc = open_key_file(key_file, &key, err);
+    if (rc < 0)
+        return rc;
+    AUTO_BIO BIO *cert = BIO_new_file(cert_file, "re");
+    ERR_clear_error();
+    if (!cert)
+        return vt_error_set(err, VT_KIND_INFRA, -ENOENT, "%s: cannot be opened", cert_file);
+    return read_pair(key, cert, key_file, ret, err);
+}
