@@ -43,8 +43,9 @@
 #define RECORD_META_CLIENT "client"         /* "host": load comes from the host; degrades */
 #define RECORD_META_WALL_START "wall_start" /* "2026-11-30T10:45:41Z" */
 #define RECORD_META_BY_OPERATION "limits_by_operation" /* "1": by operation too, "0": by role */
-#define RECORD_META_ENDED "ended" /* "complete", "interrupted", "failed: why"; absent: unfinished \
-                                   */
+#define RECORD_META_ENDED                                                   \
+    "ended" /* "complete", "interrupted", "failed: why"; absent: unfinished \
+             */
 
 struct record;
 
@@ -54,6 +55,9 @@ int record_create(const char *path, struct record **ret, struct vt_error *err);
  * VERDICT events: series = reason's code, value = its number, text, level WARNING: DEGRADED,
  * ERROR: INVALID. AGENT events of level ERROR say that the agent was lost. */
 struct vt_sink *record_sink(struct record *record);
+
+/* Bytes that the queue takes now; who fetches logs holds back while this is small. */
+size_t record_room(struct record *record);
 
 /* Queued; -ENOBUFS when the queue is full (and the run INVALID). A later value of a key wins. */
 int record_put_meta(struct record *record, const char *key, const char *value,

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/scope.h"
+#include "base/text.h"
+#include "results/record.h"
+#include "results/record_reader.h"
+#include "results/record_row.h"
+#include "results/record_schema.h"
+
+#define MILLION 1000000
+#define RATE_MAX (INT64_C(1000000000) * MILLION) /* operations a second, millionths */
+
+/* -ENOENT says of itself what is meant: the caller knows whether that is an error. */
+int record_read_meta(struct record_reader *reader, const char *key, char **ret,
+                     struct vt_error *err)
+{
+    struct record_cursor cursor;
+    char *copy;
+    int r =
+        record_cursor_open(&cursor, reader, "meta", "SELECT value FROM meta WHERE key = ?", err);
+
+    if (r == 0) {
+        sqlite3_bind_text(cursor.statement, 1, key, -1, SQLITE_STATIC);
+        r = record_cursor_step(&cursor, err);
+    }
+    if (r == 1) {
+        const char *value = record_take_text(&cursor, RECORD_META_VALUE_MAX);
+        r = record_cursor_check(&cursor, err);
+        if (r == 0) {
+            copy = strdup(value);
+            if (copy)
+                *ret = copy;
+            else
+                r = vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "read record");
+        }
+    } else if (r == 0) {
+        r = -ENOENT;
+    }
+    record_cursor_close(&cursor);
+    return r;
+}
+
+int record_walk_meta(struct record_reader *reader,
+                     int (*row)(void *ctx, const char *key, const char *value), void *ctx,
+                     struct vt_error *err)
+{
+    struct record_cursor cursor;
+    int r = record_cursor_open(&cursor, reader, "meta", "SELECT key, value FROM meta ORDER BY key",
+                               err);
+
+    while (r == 0 && (r = record_cursor_step(&cursor, err)) == 1) {
+        const char *key = record_take_text(&cursor, RECORD_META_KEY_MAX - 1);
+        const char *value = record_take_text(&cursor, RECORD_META_VALUE_MAX);
+        r = record_cursor_check(&cursor, err);
+        if (r == 0)
+            r = row(ctx, key, value);
+    }
+    record_cursor_close(&cursor);
+    return r;
+}
+
+int record_read_lost(struct record_reader *reader, uint64_t *ret, struct vt_error *err)
+{
+    VT_AUTO_FREE char *text = NULL;
+    int64_t lost;
+    int r = record_read_meta(reader, RECORD_LOST_KEY, &text, err);
+
+    if (r == -ENOENT) {
+        *ret = UINT64_MAX;
+        return 0;
+    }
+    if (r < 0)
+        return r;
+    if (vt_text_parse_int(text, 0, INT64_MAX, &lost, NULL) < 0)
+        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG,
+                            "record %s: table meta: " RECORD_LOST_KEY " is no number",
+                            reader->path);
+    *ret = (uint64_t)lost;
+    return 0;
+}
+
+int record_walk_agents(struct record_reader *reader,
+                       int (*row)(void *ctx, const struct vt_record_agent *agent), void *ctx,
+                       struct vt_error *err)
+{
+    struct record_cursor cursor;
+    struct vt_record_agent agent;
+    int r = record_cursor_open(&cursor, reader, "agent",
+                               "SELECT name, duty, tile, clock_offset_ns, rtt_ns FROM agent"
+                               " ORDER BY name LIMIT 16384",
+                               err);
+
+    while (r == 0 && (r = record_cursor_step(&cursor, err)) == 1) {
+        record_take_name(&cursor, agent.name);
+        record_take_name(&cursor, agent.duty);
+        agent.tile = (unsigned)record_take_int(&cursor, 0, VT_RECORD_TILES_MAX);
+        agent.clock_offset_ns = record_take_int(&cursor, INT64_MIN, INT64_MAX);
+        agent.rtt_ns = record_take_int(&cursor, 0, INT64_MAX);
+        r = record_cursor_check(&cursor, err);
+        if (r == 0)
+            r = row(ctx, &agent);
+    }
+    record_cursor_close(&cursor);
+    return r;
+}
+
+static int event_type(const char *name, enum vt_event_type *ret)
+{
+    static const struct {
+        const char *name;
+        enum vt_event_type type;
+    } types[] = {{"note", VT_EVENT_NOTE},
+                 {"phase", VT_EVENT_PHASE},
+                 {"agent", VT_EVENT_AGENT},
+                 {"verdict", VT_EVENT_VERDICT}};
+
+    for (size_t i = 0; i < VT_COUNT(types); i++) {
+        if (!strcmp(name, types[i].name)) {
+            *ret = types[i].type;
+            return 0;
+        }
+    }
+    return -EBADMSG;
+}
+
+int record_walk_events(struct record_reader *reader,
+                       int (*row)(void *ctx, const struct vt_event *event), void *ctx,
+                       struct vt_error *err)
+{
+    struct record_cursor cursor;
+    int r = record_cursor_open(&cursor, reader, "event",
+                               "SELECT type, level, time_ns, tile, role, phase, source, text,"
+                               " planned_ns, code, number FROM event ORDER BY id",
+                               err);
+
+    while (r == 0 && (r = record_cursor_step(&cursor, err)) == 1) {
+        struct vt_event event = {0};
+        const char *type = record_take_text(&cursor, RECORD_TEXT_MAX);
+        event.level = (enum vt_event_level)record_take_int(&cursor, 0, VT_LEVEL_ERROR);
+        event.time_ns = record_take_int(&cursor, INT64_MIN, INT64_MAX);
+        event.tile = (unsigned)record_take_int(&cursor, 0, VT_RECORD_TILES_MAX);
+        event.role = record_take_opt_text(&cursor, RECORD_TEXT_MAX);
+        event.phase = record_take_opt_text(&cursor, RECORD_TEXT_MAX);
+        event.source = record_take_opt_text(&cursor, RECORD_TEXT_MAX);
+        event.text = record_take_opt_text(&cursor, RECORD_TEXT_MAX);
+        event.planned_ns = record_take_int(&cursor, INT64_MIN, INT64_MAX);
+        event.series = record_take_opt_text(&cursor, RECORD_TEXT_MAX);
+        event.value = record_take_real(&cursor);
+        if (event_type(type, &event.type) < 0)
+            cursor.fault = "an unknown type of event";
+        r = record_cursor_check(&cursor, err);
+        if (r == 0)
+            r = row(ctx, &event);
+    }
+    record_cursor_close(&cursor);
+    return r;
+}
+
+/* --- roles --- */
+
+static int read_limits(struct record_reader *reader, int64_t role, int64_t operation,
+                       struct vt_record_limit *limits, size_t *ret_n, struct vt_error *err)
+{
+    struct record_cursor cursor;
+    size_t n = 0;
+    int r = record_cursor_open(&cursor, reader, "limits",
+                               "SELECT id, percentile, limit_ns FROM limits"
+                               " WHERE role = ? AND operation = ? ORDER BY id",
+                               err);
+
+    if (r == 0) {
+        sqlite3_bind_int64(cursor.statement, 1, role);
+        sqlite3_bind_int64(cursor.statement, 2, operation);
+    }
+    while (r == 0 && (r = record_cursor_step(&cursor, err)) == 1) {
+        record_take_int(&cursor, (int64_t)n, (int64_t)n);
+        int64_t percentile = record_take_int(&cursor, 1, MILLION - 1);
+        int64_t limit_ns = record_take_int(&cursor, 1, INT64_MAX);
+        if (n == VT_RECORD_LIMITS_MAX)
+            cursor.fault = "too many limits";
+        r = record_cursor_check(&cursor, err);
+        if (r == 0)
+            limits[n++] = (struct vt_record_limit){percentile, limit_ns};
+    }
+    record_cursor_close(&cursor);
+    *ret_n = n;
+    return r;
+}
+
+static int read_operations(struct record_reader *reader, int64_t id, struct vt_record_role *role,
+                           struct vt_error *err)
+{
+    struct record_cursor cursor;
+    int r = record_cursor_open(&cursor, reader, "operation",
+                               "SELECT id, name, good_limit_ns, min_bytes_p95, min_bytes_p99"
+                               " FROM operation WHERE role = ? ORDER BY id",
+                               err);
+
+    if (r == 0)
+        sqlite3_bind_int64(cursor.statement, 1, id);
+    while (r == 0 && (r = record_cursor_step(&cursor, err)) == 1) {
+        struct vt_record_operation op = {0};
+        record_take_int(&cursor, (int64_t)role->noperations + 1, (int64_t)role->noperations + 1);
+        record_take_name(&cursor, op.name);
+        op.good_limit_ns = record_take_int(&cursor, 0, INT64_MAX);
+        op.min_bytes_per_s[0] = record_take_int(&cursor, 0, INT64_MAX);
+        op.min_bytes_per_s[1] = record_take_int(&cursor, 0, INT64_MAX);
+        if (role->noperations == VT_RECORD_OPERATIONS_MAX)
+            cursor.fault = "too many operations";
+        r = record_cursor_check(&cursor, err);
+        if (r == 0)
+            r = read_limits(reader, id, (int64_t)role->noperations + 1, op.limits, &op.nlimits,
+                            err);
+        if (r == 0)
+            role->operations[role->noperations++] = op;
+    }
+    record_cursor_close(&cursor);
+    return r;
+}
+
+static void take_role(struct record_cursor *cursor, struct vt_record_role *role)
+{
+    role->tile = (unsigned)record_take_int(cursor, 1, VT_RECORD_TILES_MAX);
+    record_take_name(cursor, role->role);
+    if (!strcmp(role->role, "tile") || !strcmp(role->role, "score"))
+        cursor->fault = "a role has the name of something else";
+    role->scored = record_take_int(cursor, 0, 1) != 0;
+    role->driven = record_take_int(cursor, 0, 1) != 0;
+    role->loop = (int)record_take_int(cursor, VT_RECORD_LOOP_OPEN, VT_RECORD_LOOP_CLOSED);
+    role->rate = record_take_int(cursor, 0, RATE_MAX);
+    role->divisor = record_take_int(cursor, 0, RATE_MAX);
+    role->weight = record_take_int(cursor, 0, INT64_C(1000) * MILLION);
+    role->good_limit_ns = record_take_int(cursor, 0, INT64_MAX);
+    role->error_share_max = record_take_int(cursor, 0, MILLION);
+    role->wake_lag_p99_max_ns = record_take_int(cursor, 0, INT64_MAX);
+}
+
+static bool is_known(const struct vt_record_role *roles, size_t n,
+                     const struct vt_record_role *role)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (roles[i].tile == role->tile && !strcmp(roles[i].role, role->role))
+            return true;
+    }
+    return false;
+}
+
+int record_read_roles(struct record_reader *reader, struct vt_record_role **ret, size_t *ret_n,
+                      struct vt_error *err)
+{
+    struct record_cursor cursor;
+    struct vt_record_role *roles = NULL, *grown;
+    size_t n = 0;
+    int r = record_cursor_open(&cursor, reader, "role",
+                               "SELECT id, tile, role, scored, driven, loop, rate, divisor, weight,"
+                               " good_limit_ns, error_share_max, wake_lag_p99_max_ns FROM role"
+                               " ORDER BY tile, id LIMIT 4097",
+                               err);
+
+    while (r == 0 && (r = record_cursor_step(&cursor, err)) == 1) {
+        struct vt_record_role role = {0};
+        int64_t id = record_take_int(&cursor, 1, VT_RECORD_ROLES_MAX);
+        take_role(&cursor, &role);
+        if (n == VT_RECORD_ROLES_MAX || is_known(roles, n, &role))
+            cursor.fault = "a role twice, or too many";
+        r = record_cursor_check(&cursor, err);
+        if (r == 0)
+            r = read_limits(reader, id, 0, role.limits, &role.nlimits, err);
+        if (r == 0)
+            r = read_operations(reader, id, &role, err);
+        if (r < 0)
+            break;
+        grown = realloc(roles, (n + 1) * sizeof(*roles));
+        if (!grown) {
+            r = vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "read roles of record");
+            break;
+        }
+        roles = grown;
+        roles[n++] = role;
+    }
+    record_cursor_close(&cursor);
+    if (r < 0) {
+        free(roles);
+        return r;
+    }
+    *ret = roles;
+    *ret_n = n;
+    return 0;
+}
+
+/* Opens sql with the role's tile and name bound and steps once: 1, or -ENOENT, or an error. */
+static int open_of_role(struct record_cursor *cursor, struct record_reader *reader,
+                        const char *what, const char *sql, unsigned tile, const char *role,
+                        struct vt_error *err)
+{
+    int r = record_cursor_open(cursor, reader, what, sql, err);
+
+    if (r == 0) {
+        sqlite3_bind_int64(cursor->statement, 1, tile);
+        sqlite3_bind_text(cursor->statement, 2, role, -1, SQLITE_STATIC);
+        r = record_cursor_step(cursor, err);
+    }
+    return r == 0 ? -ENOENT : r;
+}
+
+int record_read_schedule(struct record_reader *reader, unsigned tile, const char *role,
+                         struct vt_record_schedule *ret, struct vt_error *err)
+{
+    struct vt_record_schedule schedule = {.tile = tile};
+    struct record_cursor cursor;
+    size_t len;
+    int r = open_of_role(&cursor, reader, "schedule",
+                         "SELECT s.hash, s.steps, s.window_steps, s.from_s, s.to_s"
+                         " FROM schedule s JOIN role r ON s.role = r.id"
+                         " WHERE r.tile = ? AND r.role = ?",
+                         tile, role, err);
+
+    if (r == 1) {
+        const void *hash = record_take_blob(&cursor, sizeof(schedule.hash), &len);
+        schedule.steps = (uint64_t)record_take_int(&cursor, 0, INT64_MAX);
+        schedule.window_steps = (uint64_t)record_take_int(&cursor, 0, INT64_MAX);
+        schedule.from_s = record_take_int(&cursor, 0, VT_RECORD_SECONDS_MAX);
+        schedule.to_s = record_take_int(&cursor, schedule.from_s, VT_RECORD_SECONDS_MAX);
+        if (len != sizeof(schedule.hash))
+            cursor.fault = "a hash is cut";
+        else
+            memcpy(schedule.hash, hash, len);
+        r = record_cursor_check(&cursor, err);
+        vt_text_copy(schedule.role, sizeof(schedule.role), role);
+        if (r == 0)
+            *ret = schedule;
+    }
+    record_cursor_close(&cursor);
+    return r;
+}
+
+int record_read_totals(struct record_reader *reader, unsigned tile, const char *role,
+                       struct vt_record_totals *ret, struct vt_error *err)
+{
+    struct vt_record_totals totals = {.tile = tile};
+    uint64_t *const counts[] = {&totals.intended,
+                                &totals.good,
+                                &totals.slow,
+                                &totals.wrong,
+                                &totals.failed,
+                                &totals.connections_opened,
+                                &totals.connections_failed,
+                                &totals.queue_high,
+                                &totals.early};
+    struct record_cursor cursor;
+    int r = open_of_role(&cursor, reader, "totals",
+                         "SELECT t.intended, t.good, t.slow, t.wrong, t.failed,"
+                         " t.connections_opened, t.connections_failed, t.queue_high, t.early,"
+                         " t.first_failure FROM totals t JOIN role r ON t.role = r.id"
+                         " WHERE r.tile = ? AND r.role = ?",
+                         tile, role, err);
+
+    if (r == 1) {
+        for (size_t i = 0; i < VT_COUNT(counts); i++)
+            *counts[i] = (uint64_t)record_take_int(&cursor, 0, INT64_C(1) << 60);
+        vt_text_copy(totals.first_failure, sizeof(totals.first_failure),
+                     record_take_text(&cursor, RECORD_TEXT_MAX));
+        vt_text_copy(totals.role, sizeof(totals.role), role);
+        r = record_cursor_check(&cursor, err);
+        if (r == 0)
+            *ret = totals;
+    }
+    record_cursor_close(&cursor);
+    return r;
+}
+
+/* --- load --- */
+
+void record_sum_dispose(struct record_sum *sum)
+{
+    free(sum->operations);
+    sum->operations = NULL;
+    sum->noperations = 0;
+}
+
+static void sum_up(struct record_sum *sum)
+{
+    struct record_sum_operation *all = &sum->all;
+
+    for (size_t i = 0; i < sum->noperations; i++) {
+        const struct record_sum_operation *op = &sum->operations[i];
+        all->intended += op->intended;
+        all->good += op->good;
+        all->slow += op->slow;
+        all->wrong += op->wrong;
+        all->failed += op->failed;
+        all->bytes += op->bytes;
+        vt_hist_merge(&all->response, &op->response);
+        vt_hist_merge(&all->service, &op->service);
+        vt_hist_merge(&all->wake_lag, &op->wake_lag);
+    }
+}
+
+static int sum_rows(struct record_cursor *cursor, unsigned tile, const char *role,
+                    struct record_sum *sum, struct vt_error *err)
+{
+    size_t len;
+    int r = 0;
+
+    while (r == 0 && (r = record_cursor_step(cursor, err)) == 1) {
+        int64_t id = record_take_int(cursor, 0, INT64_MAX);
+        int64_t row_tile = record_take_int(cursor, 1, VT_RECORD_TILES_MAX);
+        const char *row_role = record_take_text(cursor, VT_RECORD_NAME_MAX - 1);
+        int64_t second = record_take_int(cursor, 0, VT_RECORD_SECONDS_MAX - 1);
+        const void *data = record_take_blob(cursor, RECORD_BLOB_MAX, &len);
+        if (row_tile != (int64_t)tile || strcmp(row_role, role) ||
+            second != (id & ((1 << RECORD_SECOND_BITS) - 1)))
+            cursor->fault = "a row does not stand where its number says";
+        r = record_cursor_check(cursor, err);
+        if (r == 0)
+            r = record_row_sum(data, len, sum, err);
+        if (r < 0)
+            vt_error_wrap(err, "record %s: tile %u, %s, second %" PRId64, cursor->reader->path,
+                          tile, role, second);
+    }
+    return r;
+}
+
+int record_sum_load(struct record_reader *reader, unsigned tile, const char *role, int64_t from_s,
+                    int64_t to_s, struct record_sum *ret, struct vt_error *err)
+{
+    struct record_cursor cursor;
+    int r;
+
+    memset(ret, 0, sizeof(*ret));
+    vt_hist_init(&ret->all.response);
+    vt_hist_init(&ret->all.service);
+    vt_hist_init(&ret->all.wake_lag);
+    r = record_cursor_open(&cursor, reader, "load",
+                           "SELECT l.id, l.tile, l.role, l.second, l.data"
+                           " FROM role r JOIN load l"
+                           " ON l.id >= (r.id << 20) + ?3 AND l.id < (r.id << 20) + ?4"
+                           " WHERE r.tile = ?1 AND r.role = ?2 ORDER BY l.id",
+                           err);
+    if (r == 0) {
+        sqlite3_bind_int64(cursor.statement, 1, tile);
+        sqlite3_bind_text(cursor.statement, 2, role, -1, SQLITE_STATIC);
+        sqlite3_bind_int64(cursor.statement, 3, from_s);
+        sqlite3_bind_int64(cursor.statement, 4, to_s);
+        r = sum_rows(&cursor, tile, role, ret, err);
+    }
+    record_cursor_close(&cursor);
+    if (r < 0) {
+        record_sum_dispose(ret);
+        return r;
+    }
+    sum_up(ret);
+    return 0;
+}
