@@ -43,6 +43,10 @@ int qos_add_role(struct qos *qos, const struct vt_record_role *role, const struc
                  bool by_operation, struct vt_error *err);
 void qos_dispose(struct qos *qos);
 
+/* Nearest rank among all that were intended: QOS_BEYOND where it falls among wrong and failed
+ * requests, -1 when nothing was intended. */
+int64_t qos_percentile(const struct record_sum_operation *sum, int64_t percentile);
+
 /* Order statistics (1-based ranks among n) that enclose the q-quantile with 95 %; 0 where there is
  * none. See qos.c for rule and source. */
 void qos_interval(uint64_t n, int64_t percentile, uint64_t *ret_low, uint64_t *ret_high);

@@ -51,7 +51,7 @@ struct score {
 int score_add_role(struct score *score, const struct vt_record_role *role,
                    const struct record_sum *sum, int64_t window_s, struct vt_error *err);
 /* Tiles, total, worst; after the last role. */
-void score_finish(struct score *score);
+int score_finish(struct score *score, struct vt_error *err);
 void score_dispose(struct score *score);
 
 /* The closed form from rates alone, in millionths; what `results score --app A --web W --mail M`
@@ -59,6 +59,8 @@ void score_dispose(struct score *score);
 int64_t score_closed_role(int64_t achieved, int64_t divisor, bool *ret_clamped);
 int64_t score_mean(const int64_t *points, const int64_t *weights, size_t n);
 
+/* Rounded half up to hundredths; one: SCORE_POINT, or a million for rates. Not negative. */
+int64_t score_hundredths(int64_t value, int64_t one);
 /* "93.71": points with two decimals, half up. */
 void score_print_points(int64_t points, struct vt_buf *out);
 /* Millionths with two decimals, half up. */

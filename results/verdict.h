@@ -26,7 +26,7 @@ const char *verdict_grade_name(enum verdict_grade grade); /* "VALID", "DEGRADED"
 /* Codes, with the grade each brings:
  * DEGRADED  emulated-cpu, client-on-host, no-stable-storage, wrong-answers, clock-uncertain
  * INVALID   record-overflow, record-unclosed, unfinished, interrupted, failed, generator-late,
- *           offered-off, sent-early, counts-off, agent-lost, no-load
+ *           offered-off, sent-early, counts-off, agent-lost, no-load, facts-missing
  * A VERDICT event brings its own code and grade. */
 struct verdict_reason {
     enum verdict_grade grade;
@@ -47,6 +47,8 @@ int verdict_add_record(struct verdict *verdict, struct record_reader *reader, st
 int verdict_add_role(struct verdict *verdict, const struct vt_record_role *role,
                      const struct record_sum *sum, const struct vt_record_schedule *schedule,
                      const struct vt_record_totals *totals, struct vt_error *err);
+/* For a record without any driven role. */
+int verdict_add_no_load(struct verdict *verdict, struct vt_error *err);
 void verdict_dispose(struct verdict *verdict);
 
 /* The program's exit code: 130 interrupted; 4 the infrastructure failed; 2 usage or

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "results/result.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/scope.h"
+
+/* A text of meta, "" when absent. */
+static int read_word(struct record_reader *reader, const char *key, char *dst, size_t size,
+                     struct vt_error *err)
+{
+    VT_AUTO_FREE char *value = NULL;
+    int r = record_read_meta(reader, key, &value, err);
+
+    if (r == -ENOENT)
+        return 0;
+    if (r == 0)
+        vt_text_copy(dst, size, value);
+    return r;
+}
+
+static int read_head(struct record_reader *reader, struct result *result, bool *ret_by_operation,
+                     struct vt_error *err)
+{
+    char by_operation[8] = "";
+    int r = read_word(reader, RECORD_META_RUN, result->run, sizeof(result->run), err);
+
+    if (r == 0)
+        r = read_word(reader, RECORD_META_WALL_START, result->wall_start,
+                      sizeof(result->wall_start), err);
+    if (r == 0)
+        r = read_word(reader, RECORD_META_SPEC_NAME, result->spec, sizeof(result->spec), err);
+    if (r == 0)
+        r = read_word(reader, RECORD_META_PRESET, result->preset, sizeof(result->preset), err);
+    if (r == 0)
+        r = read_word(reader, RECORD_META_BY_OPERATION, by_operation, sizeof(by_operation), err);
+    *ret_by_operation = !strcmp(by_operation, "1");
+    return r;
+}
+
+static int add_role(struct record_reader *reader, const struct vt_record_role *role,
+                    bool by_operation, struct result *result, struct vt_error *err)
+{
+    struct vt_record_schedule schedule = {0};
+    struct vt_record_totals totals;
+    struct record_sum *sum;
+    bool has_schedule, has_totals;
+    int r = record_read_schedule(reader, role->tile, role->role, &schedule, err);
+
+    if (r < 0 && r != -ENOENT)
+        return r;
+    has_schedule = r == 0;
+    r = record_read_totals(reader, role->tile, role->role, &totals, err);
+    if (r < 0 && r != -ENOENT)
+        return r;
+    has_totals = r == 0;
+    sum = malloc(sizeof(*sum)); /* 100 KiB and more */
+    if (!sum)
+        return vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "compute the result");
+    r = record_sum_load(reader, role->tile, role->role, schedule.from_s, schedule.to_s, sum, err);
+    if (r < 0) {
+        free(sum);
+        return r;
+    }
+    r = qos_add_role(&result->qos, role, sum, by_operation, err);
+    if (r == 0)
+        r = score_add_role(&result->score, role, sum, schedule.to_s - schedule.from_s, err);
+    if (r == 0)
+        r = verdict_add_role(&result->verdict, role, sum, has_schedule ? &schedule : NULL,
+                             has_totals ? &totals : NULL, err);
+    record_sum_dispose(sum);
+    free(sum);
+    return r;
+}
+
+int result_compute(struct record_reader *reader, struct result *ret, struct vt_error *err)
+{
+    VT_AUTO_FREE struct vt_record_role *roles = NULL;
+    bool by_operation;
+    size_t nroles = 0;
+    int r = read_head(reader, ret, &by_operation, err);
+
+    ret->qos.state = QOS_UNDECIDED;
+    if (r == 0)
+        r = verdict_add_record(&ret->verdict, reader, err);
+    if (r == 0)
+        r = record_read_roles(reader, &roles, &nroles, err);
+    for (size_t i = 0; r == 0 && i < nroles; i++) {
+        if (roles[i].driven)
+            r = add_role(reader, &roles[i], by_operation, ret, err);
+    }
+    if (r == 0)
+        r = score_finish(&ret->score, err);
+    if (r == 0 && !ret->score.nroles)
+        r = verdict_add_no_load(&ret->verdict, err);
+    return r;
+}
+
+void result_dispose(struct result *result)
+{
+    qos_dispose(&result->qos);
+    score_dispose(&result->score);
+    verdict_dispose(&result->verdict);
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "results/result.h"
+
+#define MILLION 1000000
+#define MISSED_MAX 16 /* limits named in the JSON line; `results show` has all */
+/* SPEC is a trademark: the words stand wherever the number is shown. */
+#define METRIC "vtile score (SPECvirt_sc2013-style, not a SPEC metric)"
+
+/* --- JSON --- */
+
+static void write_points(struct vt_json *w, const char *key, int64_t points)
+{
+    vt_json_double(w, key, (double)score_hundredths(points, SCORE_POINT) / 100, 2);
+}
+
+/* Whole microseconds, so that the digits are those of an integer. */
+static void write_ms(struct vt_json *w, const char *key, int64_t ns)
+{
+    if (ns < 0 || ns == QOS_BEYOND)
+        vt_json_null(w, key);
+    else
+        vt_json_double(w, key, (double)((ns + 500) / 1000) / 1000, 3);
+}
+
+static void write_reasons(struct vt_json *w, const struct verdict *verdict)
+{
+    vt_json_array(w, "reasons");
+    for (size_t i = 0; i < verdict->nreasons; i++) {
+        const struct verdict_reason *reason = &verdict->reasons[i];
+        vt_json_object(w, NULL);
+        vt_json_string(w, "code", reason->code);
+        vt_json_string(w, "grade", verdict_grade_name(reason->grade));
+        vt_json_int(w, "number", reason->number);
+        vt_json_string(w, "text", reason->text);
+        vt_json_end(w);
+    }
+    vt_json_end(w);
+}
+
+static void write_line(struct vt_json *w, const struct qos_line *line)
+{
+    vt_json_object(w, NULL);
+    vt_json_uint(w, "tile", line->tile);
+    vt_json_string(w, "role", line->role);
+    if (*line->operation)
+        vt_json_string(w, "operation", line->operation);
+    if (line->kind == QOS_PERCENTILE) {
+        vt_json_double(w, "percentile", (double)line->percentile / 10000, 4);
+        write_ms(w, "limit_ms", line->limit);
+        write_ms(w, "value_ms", line->value);
+    } else {
+        vt_json_double(w, "errors_max", (double)line->limit / MILLION, 6);
+        vt_json_double(w, "errors", line->value < 0 ? 0 : (double)line->value / MILLION, 6);
+    }
+    vt_json_uint(w, "n", line->n);
+    vt_json_string(w, "state", qos_state_name(line->state));
+    vt_json_end(w);
+}
+
+static void write_missed(struct vt_json *w, const struct qos *qos)
+{
+    size_t n = 0;
+
+    vt_json_array(w, "missed");
+    for (int state = QOS_FAIL; state > QOS_PASS; state--) {
+        for (size_t i = 0; i < qos->nlines && n < MISSED_MAX; i++) {
+            if ((int)qos->lines[i].state != state)
+                continue;
+            write_line(w, &qos->lines[i]);
+            n++;
+        }
+    }
+    vt_json_end(w);
+}
+
+static void write_role(struct vt_json *w, const struct score_role *role)
+{
+    vt_json_object(w, role->role);
+    vt_json_double(w, "rate", (double)score_hundredths(role->rate, MILLION) / 100, 2);
+    write_ms(w, "p95_ms", role->p95_ns);
+    write_points(w, "points", role->points);
+    vt_json_uint(w, "good", role->good);
+    vt_json_uint(w, "intended", role->intended);
+    vt_json_bool(w, "scored", role->scored);
+    if (role->clamped)
+        vt_json_bool(w, "clamped", true);
+    vt_json_end(w);
+}
+
+static const char *loop_name(const struct score *score)
+{
+    if (score->loop == VT_RECORD_LOOP_OPEN)
+        return "open";
+    return score->loop == VT_RECORD_LOOP_CLOSED ? "closed" : "mixed";
+}
+
+void result_write_json(const struct result *result, const char *archive, struct vt_buf *out)
+{
+    const struct score *score = &result->score;
+    struct vt_json w;
+
+    vt_json_begin(&w, out);
+    vt_json_object(&w, NULL);
+    vt_json_int(&w, "v", 1);
+    vt_json_string(&w, "type", "result");
+    vt_json_string(&w, "run", result->run);
+    if (archive)
+        vt_json_string(&w, "archive", archive);
+    vt_json_string(&w, "verdict", verdict_grade_name(result->verdict.grade));
+    write_reasons(&w, &result->verdict);
+    vt_json_string(&w, "qos", qos_state_name(result->qos.state));
+    write_missed(&w, &result->qos);
+    write_points(&w, "score", score->total);
+    vt_json_string(&w, "metric", METRIC);
+    if (score->nroles)
+        vt_json_string(&w, "loop", loop_name(score));
+    if (score->ntiles)
+        write_points(&w, "worst", score->tiles[score->worst].points);
+    vt_json_array(&w, "tiles");
+    for (size_t i = 0; i < score->ntiles; i++) {
+        const struct score_tile *tile = &score->tiles[i];
+        vt_json_object(&w, NULL);
+        vt_json_uint(&w, "tile", tile->tile);
+        write_points(&w, "score", tile->points);
+        for (size_t k = tile->first; k < tile->first + tile->n; k++)
+            write_role(&w, &score->roles[k]);
+        vt_json_end(&w);
+    }
+    vt_json_end(&w);
+    vt_json_end(&w);
+}
+
+/* --- text --- */
+
+/* A record's texts may come from a stranger: a terminal must not obey them. */
+static void print_text(struct vt_buf *out, const char *text)
+{
+    for (const char *p = text; *p; p++) {
+        unsigned char c = (unsigned char)*p;
+        if (c < ' ' || c == 0x7f)
+            vt_buf_printf(out, "\\x%02x", c);
+        else if (c == 0xc2 && (unsigned char)p[1] >= 0x80 && (unsigned char)p[1] < 0xa0)
+            vt_buf_adds(out, "\\xc2"); /* C1 controls in UTF-8 */
+        else
+            vt_buf_add(out, p, 1);
+    }
+}
+
+static void print_ms(char buf[24], int64_t ns)
+{
+    if (ns == QOS_BEYOND)
+        vt_text_copy(buf, 24, "failed");
+    else if (ns < 0)
+        vt_text_copy(buf, 24, "-");
+    else
+        snprintf(buf, 24, "%.3f", (double)((ns + 500) / 1000) / 1000);
+}
+
+static void print_line(struct vt_buf *out, const struct qos_line *line)
+{
+    char what[24], value[24], limit[24], low[24], high[24];
+
+    if (line->kind == QOS_ERRORS) {
+        snprintf(what, sizeof(what), "errors %%");
+        snprintf(value, sizeof(value), "%.4f", line->value < 0 ? 0 : (double)line->value / 10000);
+        snprintf(limit, sizeof(limit), "%.4f", (double)line->limit / 10000);
+        vt_text_copy(low, sizeof(low), "");
+        vt_text_copy(high, sizeof(high), "");
+    } else {
+        snprintf(what, sizeof(what), "p%g ms", (double)line->percentile / 10000);
+        print_ms(value, line->value);
+        print_ms(limit, line->limit);
+        print_ms(low, line->low);
+        print_ms(high, line->high);
+    }
+    vt_buf_printf(out, "  %4u %-8s %-12s %-9s %11s %11s %11s %11s %9" PRIu64 " %s\n", line->tile,
+                  line->role, line->operation, what, value, limit, low, high, line->n,
+                  qos_state_name(line->state));
+}
+
+static void print_tiles(struct vt_buf *out, const struct score *score)
+{
+    char p95[24];
+
+    for (size_t i = 0; i < score->ntiles; i++) {
+        const struct score_tile *tile = &score->tiles[i];
+        vt_buf_printf(out, "  tile %u: ", tile->tile);
+        score_print_points(tile->points, out);
+        vt_buf_adds(out, "\n");
+        for (size_t k = tile->first; k < tile->first + tile->n; k++) {
+            const struct score_role *role = &score->roles[k];
+            print_ms(p95, role->p95_ns);
+            vt_buf_printf(out, "    %-8s ", role->role);
+            score_print_points(role->points, out);
+            vt_buf_adds(out, " points, ");
+            score_print_rate(role->rate, out);
+            vt_buf_printf(out, "/s, %" PRIu64 " good of %" PRIu64 ", p95 %s ms%s%s\n", role->good,
+                          role->intended, p95, role->scored ? "" : " (not scored)",
+                          role->clamped ? " (above its divisor: counted as 100)" : "");
+        }
+    }
+}
+
+void result_write_text(const struct result *result, struct vt_buf *out)
+{
+    const struct score *score = &result->score;
+
+    vt_buf_adds(out, "run      ");
+    print_text(out, *result->run ? result->run : "-");
+    vt_buf_adds(out, "\nstarted  ");
+    print_text(out, *result->wall_start ? result->wall_start : "-");
+    vt_buf_adds(out, "\nspec     ");
+    print_text(out, *result->spec ? result->spec : "-");
+    vt_buf_adds(out, ", preset ");
+    print_text(out, *result->preset ? result->preset : "-");
+    vt_buf_printf(out, "\nverdict  %s\n", verdict_grade_name(result->verdict.grade));
+    for (size_t i = 0; i < result->verdict.nreasons; i++) {
+        const struct verdict_reason *reason = &result->verdict.reasons[i];
+        vt_buf_printf(out, "  %-8s ", verdict_grade_name(reason->grade));
+        print_text(out, reason->code);
+        vt_buf_adds(out, ": ");
+        print_text(out, reason->text);
+        vt_buf_adds(out, "\n");
+    }
+    if (result->verdict.more)
+        vt_buf_printf(out, "  and %zu more reasons\n", result->verdict.more);
+    vt_buf_printf(out, "QoS      %s\n", qos_state_name(result->qos.state));
+    if (result->qos.nlines)
+        vt_buf_printf(out, "  %4s %-8s %-12s %-9s %11s %11s %11s %11s %9s\n", "tile", "role",
+                      "operation", "what", "value", "limit", "95% from", "to", "n");
+    for (size_t i = 0; i < result->qos.nlines; i++)
+        print_line(out, &result->qos.lines[i]);
+    vt_buf_adds(out, "score    ");
+    score_print_points(score->total, out);
+    vt_buf_printf(out, "  " METRIC "%s%s\n", score->nroles ? ", loop " : "",
+                  score->nroles ? loop_name(score) : "");
+    print_tiles(out, score);
+}
