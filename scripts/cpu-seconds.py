@@ -15,6 +15,13 @@ import time
 PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
 
 
+def pass_on(child, number):
+    try:
+        os.kill(child, number)
+    except ProcessLookupError:
+        pass  # it has just ended
+
+
 def run(command):
     child = os.fork()
     if child == 0:
@@ -26,7 +33,7 @@ def run(command):
     # The terminal sends Ctrl-C to the command too; what it then answers is what counts.
     signal.signal(signal.SIGINT, lambda *_: None)
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda received, _: os.kill(child, received))
+        signal.signal(number, lambda received, _: pass_on(child, received))
     while True:
         pid, status = os.wait()
         if pid == child:
