@@ -24,32 +24,33 @@
 enum spec_size { SPEC_SIZE_TCG, SPEC_SIZE_KVM, SPEC_SIZES };
 enum spec_loop { SPEC_LOOP_OPEN, SPEC_LOOP_CLOSED };
 
+/* Ascending in both members; at least one where a load is. */
 struct spec_limit {
     int64_t percentile; /* millionths: 950000 = 95 % */
     int64_t limit_ns;   /* of response time from the intended time */
 };
 struct spec_operation {
-    char name[24];
+    char name[24]; /* one of the role's driver */
     struct spec_limit limits[SPEC_LIMITS_MAX];
     size_t nlimits;
-    int64_t good_limit_ns;      /* 0: the role's */
+    int64_t good_limit_ns;      /* never 0: its own, else its 99 % limit, else the role's */
     int64_t min_bytes_per_s[2]; /* downloads: 95 % and 99 % of them at least; 0: none */
 };
 struct spec_load {
-    int64_t rate;    /* operations a second of one tile at --load 1, millionths */
-    int64_t divisor; /* of the score, operations a second, millionths; default: rate */
-    int64_t weight;  /* in the tile's mean, millionths */
-    int loop;        /* enum spec_loop */
+    int64_t rate;        /* operations a second of one tile at --load 1, millionths */
+    int64_t divisor;     /* of the score, operations a second, millionths; default: rate */
+    int64_t weight;      /* in the tile's mean, millionths */
+    int loop;            /* enum spec_loop */
     int64_t connections; /* cap */
     int64_t timeout_ns;  /* of one operation, from its intended time */
     int64_t think_mean_ns, think_max_ns, think_share; /* share: millionths of steps that think */
-    int64_t expected_ns; /* response time that stands in the gap between steps */
-    int64_t good_limit_ns; /* 0: the 99 % limit */
+    int64_t expected_ns;   /* response time that stands in the gap between steps */
+    int64_t good_limit_ns; /* never 0: its own, else the 99 % limit */
     struct spec_limit limits[SPEC_LIMITS_MAX]; /* of the whole role */
     size_t nlimits;
     struct spec_operation operations[SPEC_OPERATIONS_MAX];
     size_t noperations;
-    int64_t error_share_max; /* wrong + failed over intended, millionths */
+    int64_t error_share_max;     /* wrong + failed over intended, millionths */
     int64_t wake_lag_p99_max_ns; /* generator's own lateness that voids a run */
 };
 struct spec_role_size {
@@ -63,9 +64,16 @@ struct spec_role {
     bool scored, driven; /* driven: has a load section */
     struct spec_load load;
 };
+/* What the spec says about a run where neither the command line nor a setting does. */
+struct spec_run {
+    int64_t tiles; /* 0: unsaid */
+    int64_t load;  /* share of the full load, millionths; 0: unsaid */
+    int preset;    /* index into spec_preset_names; -1: unsaid */
+};
 struct spec {
     char name[32];
     char description[256];
+    struct spec_run run;
     struct spec_role roles[SPEC_ROLES_MAX];
     size_t nroles;
 };
@@ -73,7 +81,8 @@ struct spec {
 extern const struct vt_schema spec_schema;
 
 /* name_or_path: a built-in's name or a file. Everything is checked: roles known and their peers
- * present, limits in order, sizes sane. *ret must be released by nobody: it is a value. */
+ * present, operations those of the role's driver, limits in order, sizes sane. A spec may drive
+ * nothing; then nothing is scored either. *ret must be released by nobody: it is a value. */
 int spec_load(const char *name_or_path, struct spec *ret, struct vt_error *err);
 int spec_read_text(const char *file, const char *text, size_t len, struct spec *ret,
                    struct vt_error *err);
@@ -91,5 +100,6 @@ struct spec_preset {
 };
 const struct spec_preset *spec_preset_find(const char *name); /* NULL when unknown */
 const struct spec_preset *spec_presets(size_t *ret_n);
+extern const char *const spec_preset_names[]; /* NULL-terminated, in the order of spec_presets */
 
 #endif

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Specs: the built-in ones hold the published figures; what makes no sense as a whole is refused
+ * where it stands. Bad input key by key is in tests/unit/orchestrator/test_bad_input.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/scope.h"
+#include "tiles/spec/spec.h"
+
+#define S VT_NS_PER_S
+
+static const struct spec_role *role_of(const struct spec *spec, const char *name)
+{
+    for (size_t i = 0; i < spec->nroles; i++) {
+        if (strcmp(spec->roles[i].name, name) == 0)
+            return &spec->roles[i];
+    }
+    fail_msg("no role %s", name);
+    return NULL;
+}
+
+static void load(const char *name, struct spec *spec)
+{
+    struct vt_error err = VT_ERROR_INIT;
+    char text[2048];
+
+    if (spec_load(name, spec, &err) < 0)
+        fail_msg("%s", vt_error_print(&err, text, sizeof(text)));
+}
+
+static void check_limits(const struct spec_limit *limits, size_t n)
+{
+    assert_int_equal(n, 2);
+    assert_int_equal(limits[0].percentile, 950000);
+    assert_int_equal(limits[0].limit_ns, 3 * S);
+    assert_int_equal(limits[1].percentile, 990000);
+    assert_int_equal(limits[1].limit_ns, 5 * S);
+}
+
+/* Limits, think times, download rates and pages as published for the SPECweb2005 Support workload;
+ * 180.9 from a published SPECvirt_sc2013 result. */
+static void test_web(void **state)
+{
+    static const char *const pages[] = {"home",        "search", "catalog", "product",
+                                        "fileCatalog", "file",   "download"};
+    struct spec spec;
+    const struct spec_load *l;
+
+    (void)state;
+    load("web", &spec);
+    assert_string_equal(spec.name, "web");
+    assert_int_equal(spec.nroles, 2);
+    assert_false(role_of(&spec, "infra")->driven);
+    assert_false(role_of(&spec, "infra")->scored);
+    assert_true(role_of(&spec, "web")->driven);
+    assert_true(role_of(&spec, "web")->scored);
+    l = &role_of(&spec, "web")->load;
+    assert_int_equal(l->rate, 180900000);
+    assert_int_equal(l->divisor, 180900000);
+    assert_int_equal(l->weight, 1000000);
+    assert_int_equal(l->loop, SPEC_LOOP_OPEN);
+    assert_int_equal(l->think_mean_ns, 5 * S);
+    assert_int_equal(l->think_max_ns, 75 * S);
+    assert_int_equal(l->think_share, 920800);
+    assert_int_equal(l->expected_ns, S / 10);
+    assert_int_equal(l->timeout_ns, 30 * S);
+    assert_int_equal(l->connections, 64);
+    assert_int_equal(l->good_limit_ns, 5 * S);
+    check_limits(l->limits, l->nlimits);
+    assert_int_equal(l->noperations, VT_COUNT(pages));
+    for (size_t i = 0; i < VT_COUNT(pages); i++) {
+        const struct spec_operation *operation = &l->operations[i];
+
+        assert_string_equal(operation->name, pages[i]);
+        if (i < 6) {
+            check_limits(operation->limits, operation->nlimits);
+            assert_int_equal(operation->good_limit_ns, 5 * S);
+            assert_int_equal(operation->min_bytes_per_s[0], 0);
+        } else {
+            assert_int_equal(operation->nlimits, 0);
+            assert_int_equal(operation->min_bytes_per_s[0], 99000);
+            assert_int_equal(operation->min_bytes_per_s[1], 95000);
+            assert_true(operation->good_limit_ns > (S << 20) / 95000);
+        }
+    }
+}
+
+/* An emulated VM has 128 MiB and one vCPU, whatever its role. */
+static void test_builtin_sizes(void **state)
+{
+    size_t n = 0;
+
+    (void)state;
+    for (const char *const *name = spec_builtin_names(); *name; name++, n++) {
+        struct spec spec;
+
+        load(*name, &spec);
+        assert_string_equal(spec.name, *name);
+        assert_non_null(spec_builtin(*name));
+        for (size_t i = 0; i < spec.nroles; i++) {
+            const struct spec_role_size *sizes = spec.roles[i].size;
+
+            assert_int_equal(sizes[SPEC_SIZE_TCG].memory_bytes, 128 << 20);
+            assert_int_equal(sizes[SPEC_SIZE_TCG].vcpus, 1);
+            assert_true(sizes[SPEC_SIZE_KVM].memory_bytes >= UINT64_C(512) << 20);
+        }
+    }
+    assert_true(n >= 2);
+    assert_null(spec_builtin("absent"));
+}
+
+static void test_undriven(void **state)
+{
+    struct spec spec;
+
+    (void)state;
+    load("origin", &spec);
+    assert_int_equal(spec.nroles, 1);
+    assert_false(spec.roles[0].driven);
+    assert_false(spec.roles[0].scored);
+    assert_int_equal(spec.run.tiles, 0);
+    assert_int_equal(spec.run.load, 0);
+}
+
+static void test_presets(void **state)
+{
+    size_t n;
+    const struct spec_preset *presets = spec_presets(&n);
+
+    (void)state;
+    assert_int_equal(n, 3);
+    for (size_t i = 0; i < n; i++) {
+        assert_string_equal(presets[i].name, spec_preset_names[i]);
+        assert_ptr_equal(spec_preset_find(presets[i].name), &presets[i]);
+        assert_true(presets[i].drain_ns > 5 * S);
+    }
+    assert_null(spec_preset_names[n]);
+    assert_null(spec_preset_find("quick"));
+    assert_int_equal(spec_preset_find("smoke")->measure_ns, 60 * S);
+    assert_int_equal(spec_preset_find("turbo")->measure_ns, 480 * S);
+    assert_int_equal(spec_preset_find("standard")->ramp_ns, 300 * S);
+    assert_int_equal(spec_preset_find("standard")->warm_ns, 600 * S);
+    assert_int_equal(spec_preset_find("standard")->measure_ns, 7200 * S);
+    assert_false(spec_preset_find("smoke")->limits_by_operation);
+}
+
+/* --- as a whole --- */
+
+#define HEAD "name: x\ndescription: y\nroles:\n"
+#define SIZE "{memory: 128 MiB, vcpus: 1, data: 0}"
+#define SIZES "    sizes: {tcg: " SIZE ", kvm: " SIZE "}\n"
+#define INFRA "  infra:\n" SIZES
+#define WEB "  web:\n" SIZES
+#define LOAD                                                                \
+    "    load:\n      rate: 1\n      connections: 1\n      timeout: 30 s\n" \
+    "      expected_response: 100 ms\n      error_share_max: 1 %\n      wake_lag_p99_max: 1 ms\n"
+
+static void refused(const char *text, const char *expected)
+{
+    struct vt_error err = VT_ERROR_INIT;
+    struct spec spec;
+    char printed[2048];
+
+    if (spec_read_text("s.yaml", text, strlen(text), &spec, &err) == 0)
+        fail_msg("taken:\n%s", text);
+    assert_string_equal(vt_error_print(&err, printed, sizeof(printed)), expected);
+    assert_int_equal(vt_error_exit_code(&err), 2);
+}
+
+static void test_defaults(void **state)
+{
+    static const char text[] = HEAD INFRA WEB LOAD
+        "      limits: [{share: 99 %, within: 2 s}]\n      operations:\n        file: {}\n"
+        "        home: {limits: [{share: 99 %, within: 1 s}]}\n";
+    struct spec spec;
+
+    (void)state;
+    assert_int_equal(spec_read_text("s.yaml", text, strlen(text), &spec, NULL), 0);
+    assert_int_equal(spec.run.preset, -1);
+    assert_false(spec.roles[1].scored);
+    assert_int_equal(spec.roles[1].load.divisor, 1000000);
+    assert_int_equal(spec.roles[1].load.weight, 1000000);
+    assert_int_equal(spec.roles[1].load.good_limit_ns, 2 * S);
+    assert_int_equal(spec.roles[1].load.operations[0].good_limit_ns, 2 * S);
+    assert_int_equal(spec.roles[1].load.operations[1].good_limit_ns, 1 * S);
+}
+
+static void test_roles_refused(void **state)
+{
+    (void)state;
+    refused(HEAD "  wbe:\n" SIZES, "s.yaml:4:3: unknown role \"wbe\": did you mean \"web\"?");
+    refused(HEAD "  database:\n" SIZES,
+            "s.yaml:4:3: unknown role \"database\": expected one of infra, web");
+    refused(HEAD WEB, "s.yaml:4:3: role \"web\" needs a role \"infra\" in the same tile");
+    refused(HEAD INFRA LOAD "      limits: [{share: 99 %, within: 2 s}]\n",
+            "s.yaml:7:7: role \"infra\" is not driven from outside: expected no load");
+    refused(HEAD INFRA WEB "    scored: true\n",
+            "s.yaml:8:13: scored: expected false, for a role without load has nothing to score");
+    refused(HEAD INFRA INFRA, "s.yaml:6:3: duplicate key \"infra\": it stands at 4:3 already");
+    refused("name: Web\ndescription: y\nroles:\n" INFRA,
+            "s.yaml:1:7: name: expected lower-case letters, digits and -, a letter first");
+    refused("name: 2\ndescription: y\nroles:\n" INFRA,
+            "s.yaml:1:7: name: expected lower-case letters, digits and -, a letter first");
+    refused("name: x\ndescription: y\nroles: {}\n", "s.yaml:3:8: roles: expected at least 1 entry");
+}
+
+static void test_load_refused(void **state)
+{
+    (void)state;
+    refused(HEAD INFRA WEB LOAD
+            "      limits:\n        - {share: 99 %, within: 2 s}\n        - {share: 95 %, within: "
+            "3 s}\n",
+            "s.yaml:17:19: share: expected a larger share than that of the limit before");
+    refused(HEAD INFRA WEB LOAD
+            "      limits:\n        - {share: 95 %, within: 3 s}\n        - {share: 99 %, within: "
+            "2 s}\n",
+            "s.yaml:17:33: within: expected at least the duration of the limit before");
+    refused(HEAD INFRA WEB LOAD "      limits: [{share: 95 %, within: 3 s}]\n",
+            "s.yaml:9:7: good_limit: expected, since the limits have none for 99 %");
+    refused(HEAD INFRA WEB LOAD "      limits: [{share: 99 %, within: 31 s}]\n",
+            "s.yaml:11:16: timeout: expected at least good_limit, the 99 % limit");
+    refused(HEAD INFRA WEB LOAD
+            "      limits: [{share: 99 %, within: 2 s}]\n      think: {mean: 5 s, max: 4 s, share: "
+            "1 %}\n",
+            "s.yaml:16:31: max: expected at least the mean");
+    refused(HEAD INFRA WEB LOAD
+            "      limits: [{share: 99 %, within: 2 s}]\n      operations: {hom: {}}\n",
+            "s.yaml:16:20: unknown operation \"hom\": did you mean \"home\"?");
+    refused(HEAD INFRA WEB LOAD
+            "      limits: [{share: 99 %, within: 2 s}]\n      operations:\n        home: "
+            "{min_bytes_per_s_95: 5, min_bytes_per_s_99: 6}\n",
+            "s.yaml:17:59: min_bytes_per_s_99: expected at most min_bytes_per_s_95");
+    refused(HEAD INFRA WEB LOAD
+            "      limits: [{share: 99 %, within: 2 s}]\n      operations: {home: {good_limit: 31 "
+            "s}}\n",
+            "s.yaml:11:16: timeout: expected at least the good_limit of each operation");
+}
+
+static void test_not_found(void **state)
+{
+    struct vt_error err = VT_ERROR_INIT;
+    struct spec spec;
+
+    (void)state;
+    assert_true(spec_load("wen", &spec, &err) < 0);
+    assert_string_equal(err.text,
+                        "spec \"wen\": no such file or built-in spec: did you mean \"web\"?");
+    assert_int_equal(vt_error_exit_code(&err), 2);
+    assert_true(spec_load("./absent.yaml", &spec, &err) < 0);
+    assert_non_null(strstr(err.text, "read ./absent.yaml: No such file"));
+    assert_int_equal(vt_error_exit_code(&err), 2);
+    assert_true(spec_load("", &spec, &err) < 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_web),          cmocka_unit_test(test_builtin_sizes),
+        cmocka_unit_test(test_undriven),     cmocka_unit_test(test_presets),
+        cmocka_unit_test(test_defaults),     cmocka_unit_test(test_roles_refused),
+        cmocka_unit_test(test_load_refused), cmocka_unit_test(test_not_found),
+    };
+
+    return cmocka_run_group_tests_name("spec", tests, NULL, NULL);
+}
