@@ -4,8 +4,9 @@
  * completions. The number of requests in [from, from + length) is round(rate x length); their
  * times are sorted independent uniform draws (a Poisson process given its count). Each time goes
  * to the session that has been due longest, out of a stationary population whose members are met
- * in mid-session; a session that ends is replaced by a fresh one. See docs/load.md for what that
- * keeps exact (count, times, page mix) and what it bends (gaps within a session).
+ * in mid-session (one whose step before is closer than an expected response is passed over); a
+ * session that ends is replaced by a fresh one. See docs/load.md for what that keeps exact (count,
+ * times, page mix) and what it bends (gaps within a session).
  */
 #ifndef VTILE_TILES_LOAD_SCHEDULE_H
 #define VTILE_TILES_LOAD_SCHEDULE_H
@@ -13,11 +14,12 @@
 #include "tiles/load/driver.h"
 
 #define SCHEDULE_STEPS_MAX (16U << 20)
+#define SCHEDULE_SESSIONS_MAX (1U << 18) /* at once */
 
 struct schedule {
     struct driver_step *steps; /* sorted by intended_ns, sequence = index */
     size_t nsteps;
-    uint32_t nsessions;
+    uint32_t nsessions; /* above every step's session; not each number below occurs */
     uint8_t hash[32]; /* SHA-256 over the steps, each as fixed little-endian fields */
 };
 

@@ -37,6 +37,8 @@ const uint32_t web_matrix[WEB_PAGES][WEB_PAGES] = {
                   [WEB_HOME] = 10},
 };
 
+const uint32_t web_mix[WEB_PAGES] = {18, 28, 26, 55, 50, 30, 15};
+
 uint32_t web_page_bytes(enum web_page page, uint32_t argument)
 {
     const struct web_page_form *form = &web_page_forms[page];

@@ -77,5 +77,9 @@ void web_page_render(unsigned tile, enum web_page page, uint32_t argument, uint3
 
 /* Transitions in per cent, web_matrix[from][to]; a row of zeros ends the session. */
 extern const uint32_t web_matrix[WEB_PAGES][WEB_PAGES];
+/* Visits to each page among 222: the exact solution of visits = home of a fresh session + visits x
+ * matrix, where each download is followed by a fresh session (15 sessions of 14.8 pages). So it is
+ * the mix of pages in the long run and that of a session met in its middle. */
+extern const uint32_t web_mix[WEB_PAGES];
 
 #endif
