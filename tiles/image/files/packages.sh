@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-# packages.sh FOLDER SUITE LOG PACKAGE...: makes FOLDER/packages.erofs by mmdebstrap from what
-# resolve.sh left in FOLDER. The lists are copied from this machine, so that exactly the resolved
-# versions are installed. Runs in mount and PID namespaces of its own: nothing outlives it.
+# packages.sh FOLDER RESOLVED SUITE LOG PACKAGE...: makes FOLDER/packages.erofs by mmdebstrap from
+# what resolve.sh left in RESOLVED. The lists are copied from this machine, so that exactly the
+# resolved versions are installed. Runs in mount and PID namespaces of its own: nothing outlives it.
 set -eu
 export LC_ALL=C DEBIAN_FRONTEND=noninteractive
-folder=$1 suite=$2 log=$3
-shift 3
+folder=$1 resolved=$2 suite=$3 log=$4
+shift 4
+for tool in mmdebstrap mkfs.erofs; do
+    command -v "$tool" >/dev/null || { echo "$tool is missing: install mmdebstrap, erofs-utils" >&2; exit 1; }
+done
 exec 3>&2 >"$log" 2>&1
 trap 'code=$?; [ $code = 0 ] || tail -n 4 "$log" >&3' EXIT
 
 include=$(echo "$*" | tr ' ' ',')
 # Read by the hooks, which are separate shells; credentials and pins stay on this machine.
-export VT_LISTS="$(cat "$folder/lists")"
+export VT_LISTS="$(cat "$resolved/lists")"
 set -- --mode=root --variant=essential --format=directory --skip=update,check/signed-by \
-    --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr --aptopt="$folder/apt.conf" \
+    --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr --aptopt="$resolved/apt.conf" \
     --dpkgopt=force-unsafe-io --include="$include"
 for path in man doc info locale lintian bug groff; do
     set -- "$@" --dpkgopt="path-exclude=/usr/share/$path/*"
@@ -29,7 +32,7 @@ mmdebstrap "$@" \
         rm -rf var/log/* var/cache/* var/lib/apt/lists/* var/lib/dpkg/info/*.md5sums
         rm -f etc/hostname etc/resolv.conf etc/machine-id etc/nginx/sites-enabled/default
         mkdir -p var/log/nginx var/cache/nginx dev proc sys run tmp root' \
-    "$suite" "$folder/root" "$folder/sources.list"
+    "$suite" "$folder/root" "$resolved/sources.list"
 
 # -C16384: larger clusters of lz4hc save a tenth more, and each small read then costs more.
 mkfs.erofs -zlz4hc -C16384 -T0 -U "$(printf '%08x-0000-4000-8000-%012x' 1 1)" \

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * vtile image: builds and lists what guests boot.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/scope.h"
+#include "base/text.h"
+#include "orchestrator/command.h"
+#include "tiles/image/image.h"
+
+#define OUTPUT_MAX (1u << 20)
+
+static const char help[] =
+    "vtile image builds and lists what guests boot.\n\n"
+    "Usage: vtile image build [--json]\n"
+    "       vtile image list [--json]\n\n"
+    "build   make the parts that are missing: packages and kernel from this machine's package\n"
+    "        sources (needs root), the initramfs, and a small one with agent and role files\n"
+    "list    show the parts in the cache; '*' marks those a run would use now\n\n"
+    "Options:\n"
+    "  --json      print one JSON object on standard output\n"
+    "  -h, --help  print this text\n\n"
+    "Environment:\n"
+    "  VTILE_CACHE           where images are kept (/var/cache/vtile for root, else\n"
+    "                        $XDG_CACHE_HOME/vtile or ~/.cache/vtile)\n"
+    "  VTILE_GUEST_PROGRAMS  folder of vtile-agent and vtile-init (that of vtile)\n";
+
+static int print_buf(const struct vt_buf *out, struct vt_error *err)
+{
+    int r = vt_buf_check(out, "print", err);
+
+    if (r < 0)
+        return r;
+    return puts(out->data ? out->data : "") < 0
+               ? vt_error_set(err, VT_KIND_INFRA, -EIO, "write to standard output")
+               : 0;
+}
+
+static void show_step(void *ctx, const char *step)
+{
+    (void)ctx;
+    vt_log(VT_LOG_INFO, "%s", step);
+}
+
+static int build(bool json, struct vt_error *err)
+{
+    const struct image_options options = {.progress = show_step};
+    VT_AUTO_BUF struct vt_buf out = VT_BUF_INIT(OUTPUT_MAX);
+    int64_t start_ns = vt_clock_now_ns();
+    struct image image;
+    unsigned built = 0;
+    double seconds;
+    int r = image_build(&options, &image, &built, err);
+
+    if (r < 0)
+        return r;
+    seconds = (double)(vt_clock_now_ns() - start_ns) / (double)VT_NS_PER_S;
+    if (json) {
+        struct vt_json w;
+
+        vt_json_begin(&w, &out);
+        vt_json_object(&w, NULL);
+        vt_json_int(&w, "v", 1);
+        vt_json_string(&w, "type", "image");
+        vt_json_string(&w, "key", image.key);
+        vt_json_string(&w, "kernel_version", image.kernel_version);
+        vt_json_string(&w, "kernel", image.kernel);
+        vt_json_string(&w, "initrd", image.initrd);
+        vt_json_string(&w, "packages", image.packages);
+        vt_json_string(&w, "roles", image.roles);
+        vt_json_uint(&w, "built", built);
+        vt_json_double(&w, "seconds", seconds, 3);
+        vt_json_end(&w);
+    } else {
+        vt_buf_printf(&out, "image %.12s: %u of 4 parts built in %.1f s", image.key, built, seconds);
+    }
+    return print_buf(&out, err);
+}
+
+static void list_json(struct vt_buf *out, const struct image_entry *entries, size_t count)
+{
+    struct vt_json w;
+
+    vt_json_begin(&w, out);
+    vt_json_object(&w, NULL);
+    vt_json_int(&w, "v", 1);
+    vt_json_string(&w, "type", "images");
+    vt_json_array(&w, "parts");
+    for (size_t i = 0; i < count; i++) {
+        vt_json_object(&w, NULL);
+        vt_json_string(&w, "part", entries[i].part);
+        vt_json_string(&w, "key", entries[i].key);
+        vt_json_uint(&w, "bytes", entries[i].bytes);
+        vt_json_int(&w, "used", entries[i].used_s);
+        vt_json_bool(&w, "current", entries[i].current);
+        vt_json_end(&w);
+    }
+    vt_json_end(&w);
+    vt_json_end(&w);
+}
+
+static void list_text(struct vt_buf *out, const struct image_entry *entries, size_t count)
+{
+    vt_buf_printf(out, "  %-9s %-12s %9s  %s", "part", "key", "MiB", "last used");
+    for (size_t i = 0; i < count; i++) {
+        time_t used = (time_t)entries[i].used_s;
+        char when[32] = "";
+        struct tm tm;
+
+        if (localtime_r(&used, &tm))
+            strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &tm);
+        vt_buf_printf(out, "\n%c %-9s %.12s %9.1f  %s", entries[i].current ? '*' : ' ',
+                      entries[i].part, entries[i].key, (double)entries[i].bytes / (1 << 20), when);
+    }
+    if (count == 0)
+        vt_buf_adds(out, "\nnothing yet: run `vtile image build`");
+}
+
+static int list(bool json, struct vt_error *err)
+{
+    VT_AUTO_BUF struct vt_buf out = VT_BUF_INIT(OUTPUT_MAX);
+    VT_AUTO_FREE struct image_entry *entries = NULL;
+    size_t count = 0;
+    int r = image_list(NULL, &entries, &count, err);
+
+    if (r < 0)
+        return r;
+    if (json)
+        list_json(&out, entries, count);
+    else
+        list_text(&out, entries, count);
+    return print_buf(&out, err);
+}
+
+int command_image(int argc, char **argv, struct vt_error *err)
+{
+    const char *verb = NULL;
+    bool json = false;
+
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+            fputs(help, stdout);
+            return 0;
+        }
+        if (!strcmp(argv[i], "--json"))
+            json = true;
+        else if (argv[i][0] == '-' || verb)
+            return vt_error_set(err, VT_KIND_USAGE, -EINVAL,
+                                "image: unexpected '%.100s'; `vtile image --help` shows the usage",
+                                argv[i]);
+        else
+            verb = argv[i];
+    }
+    if (verb && !strcmp(verb, "build"))
+        return build(json, err);
+    if (verb && !strcmp(verb, "list"))
+        return list(json, err);
+    return vt_error_set(err, VT_KIND_USAGE, -EINVAL,
+                        "image: expected build or list; `vtile image --help` shows the usage");
+}
