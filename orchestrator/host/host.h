@@ -36,7 +36,7 @@ struct host;
 struct host_info {
     char uri[VT_PATH_MAX];
     char name[256];                                    /* host name as libvirt tells it */
-    char driver[16];                                   /* "QEMU", "Xen", "Test" */
+    char driver[16];                                   /* "QEMU", "Xen", "TEST" */
     char emulator[VT_PATH_MAX];                        /* "" where there is none */
     unsigned long libvirt_version, hypervisor_version; /* major * 1e6 + minor * 1e3 + release */
     unsigned cpus;
@@ -79,8 +79,11 @@ struct host_settings {
 int host_choose_uri(const char *wanted, const char *embed_root, char *uri, size_t size,
                     struct vt_error *err);
 bool host_uri_is_embed(const char *uri);
-/* Runs one instruction in a VM of its own through /dev/kvm: a device that is there may still not
- * work (nested, filtered). why: for people, may be NULL. */
+/* A daemon takes connections at that socket. */
+bool host_daemon_answers(const char *socket_path);
+/* Runs one instruction in a VM of its own through the device (/dev/kvm): one that is there may
+ * still not work, or work by emulation on a CPU without virtualization. why: for people, may be
+ * NULL. */
 bool host_kvm_runs(const char *device, char *why, size_t size);
 
 /* Starts the worker, which opens the connection; opened comes once. On an error nothing is left.

@@ -348,18 +348,23 @@ out:
     return code;
 }
 
-static bool is_mark(const xmlNode *node)
+static bool is_run(const xmlNode *node, const char *namespace)
 {
-    return node->type == XML_ELEMENT_NODE && xmlStrEqual(node->name, BAD_CAST "run") && node->ns &&
-           xmlStrEqual(node->ns->href, BAD_CAST XML_NAMESPACE);
+    return node->type == XML_ELEMENT_NODE && xmlStrEqual(node->name, BAD_CAST "run") &&
+           xmlStrEqual(node->ns ? node->ns->href : NULL, BAD_CAST namespace);
 }
 
-static const xmlNode *child(const xmlNode *parent, const char *name)
+static const xmlNode *find_mark(const xmlNode *root)
 {
-    for (const xmlNode *node = parent ? parent->children : NULL; node; node = node->next)
-        if (name ? node->type == XML_ELEMENT_NODE && xmlStrEqual(node->name, BAD_CAST name)
-                 : is_mark(node))
-            return node;
+    if (!root || is_run(root, NULL) || is_run(root, XML_NAMESPACE))
+        return root;
+    for (const xmlNode *outer = root->children; outer; outer = outer->next) {
+        if (outer->type != XML_ELEMENT_NODE || !xmlStrEqual(outer->name, BAD_CAST "metadata"))
+            continue;
+        for (const xmlNode *node = outer->children; node; node = node->next)
+            if (is_run(node, XML_NAMESPACE))
+                return node;
+    }
     return NULL;
 }
 
@@ -387,9 +392,7 @@ int xml_read_mark(const char *xml, struct xml_mark *ret, struct vt_error *err)
                                   XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING);
     if (!doc)
         return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "a domain's definition is no XML");
-    const xmlNode *root = xmlDocGetRootElement(doc);
-    const xmlNode *node =
-        root && is_mark(root) ? root : child(root ? child(root, "metadata") : NULL, NULL);
+    const xmlNode *node = find_mark(xmlDocGetRootElement(doc));
     bool ok = node && read_attribute(node, "run", mark.run, sizeof(mark.run)) &&
               read_attribute(node, "controller", mark.controller, sizeof(mark.controller)) &&
               read_attribute(node, "role", mark.role, sizeof(mark.role)) &&

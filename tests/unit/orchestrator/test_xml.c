@@ -178,7 +178,8 @@ static void only_our_mark_counts(void **state)
         {"<domain><metadata><v:run xmlns:v='https://vtile.dev/ns/1' run='r' controller='c' "
          "tile='7' role='db'/></metadata></domain>",
          1},
-        /* libvirt's virDomainGetMetadata gives the element alone */
+        /* virDomainGetMetadata gives the element alone and drops its namespace */
+        {"<run run='r' controller='c' tile='7' role='db'/>", 1},
         {"<v:run xmlns:v='https://vtile.dev/ns/1' run='r' controller='c' tile='7' role='db'/>", 1},
         {"<domain><name>vt-1a2b3c-001-web</name></domain>", 0},
         {"<domain><metadata><run run='r' controller='c' tile='7' role='db'/></metadata></domain>",

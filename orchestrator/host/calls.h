@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * calls: every call into libvirt, as blocking functions; only a host's worker thread uses them.
+ * Each stands between two call points (vt_host_call_point).
+ */
+#ifndef VTILE_HOST_CALLS_H
+#define VTILE_HOST_CALLS_H
+
+#include <libvirt/libvirt.h>
+
+#include "orchestrator/host/host.h"
+
+#define CALLS_DOMAINS_MAX 65536
+#define CALLS_STATS_MAX 1000000
+
+/* Connections are closed with calls_close. */
+int calls_open(const char *uri, virConnectPtr *ret, struct host_info *info, struct vt_error *err);
+void calls_close(virConnectPtr conn); /* NULL ok */
+int calls_start(virConnectPtr conn, const char *xml, struct host_domain *ret, struct vt_error *err);
+int calls_destroy(virConnectPtr conn, const char *name_or_uuid, const struct xml_mark *mark,
+                  struct vt_error *err);
+/* *ret is the caller's (free), also for no domain at all. */
+int calls_list(virConnectPtr conn, const char *controller, struct host_domain **ret, size_t *ret_n,
+               struct vt_error *err);
+/* Of the n domains by UUID that still run. *ret is the caller's (free). */
+int calls_stats(virConnectPtr conn, unsigned groups, const char (*uuids)[37], size_t n,
+                struct host_stat **ret, size_t *ret_n, struct vt_error *err);
+
+/* The emulator, and whether KVM is offered, out of a capabilities document: x86_64 only. */
+int calls_parse_capabilities(const char *xml, struct host_info *info, struct vt_error *err);
+
+#endif

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/host/worker.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "orchestrator/host/calls.h"
+
+static const char *const job_names[] = {
+    "opening",         "starting a domain", "destroying a domain",
+    "listing domains", "asking statistics", "closing",
+};
+
+void job_list_init(struct job_list *list)
+{
+    list->first = NULL;
+    list->end = &list->first;
+}
+
+void job_list_add(struct job_list *list, struct job *job)
+{
+    job->next = NULL;
+    *list->end = job;
+    list->end = &job->next;
+}
+
+struct job *job_list_take(struct job_list *list)
+{
+    struct job *job = list->first;
+
+    if (job) {
+        list->first = job->next;
+        if (!list->first)
+            list->end = &list->first;
+    }
+    return job;
+}
+
+void job_free(struct job *job)
+{
+    if (!job)
+        return;
+    free(job->text);
+    free(job->domains);
+    free(job->stats);
+    free(job);
+}
+
+void host_unref(struct host *host)
+{
+    pthread_mutex_lock(&host->lock);
+    unsigned left = --host->refs;
+    pthread_mutex_unlock(&host->lock);
+    if (left)
+        return;
+    pthread_mutex_destroy(&host->lock);
+    pthread_cond_destroy(&host->wake);
+    job_free(host->close_job);
+    free(host->started);
+    free(host);
+}
+
+const char *job_name(enum job_kind kind)
+{
+    return job_names[kind];
+}
+
+struct job *job_new(struct host *host, enum job_kind kind, const char *text, host_done done,
+                    void *ctx, struct vt_error *err)
+{
+    struct job *job = calloc(1, sizeof(*job));
+
+    if (job && text)
+        job->text = strdup(text);
+    if (!job || (text && !job->text)) {
+        free(job);
+        vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "%s: no memory", job_names[kind]);
+        return NULL;
+    }
+    job->kind = kind;
+    job->done = done;
+    job->ctx = ctx;
+    job->limit_ns = kind == JOB_OPEN ? host->open_limit_ns : host->limit_ns;
+    return job;
+}
+
+static void remember_started(struct host *host, const struct host_domain *domain)
+{
+    struct host_domain *grown =
+        realloc(host->started, (host->nstarted + 1) * sizeof(*host->started));
+
+    if (!grown)
+        return; /* only its statistics are missed */
+    host->started = grown;
+    host->started[host->nstarted++] = *domain;
+}
+
+static void forget_started(struct host *host, const char *name_or_uuid)
+{
+    for (size_t i = 0; i < host->nstarted; i++)
+        if (!strcmp(host->started[i].name, name_or_uuid) ||
+            !strcmp(host->started[i].uuid, name_or_uuid)) {
+            host->started[i] = host->started[--host->nstarted];
+            return;
+        }
+}
+
+static int do_open(struct host *host, struct job *job, struct vt_error *err)
+{
+    int code = calls_open(host->uri, &host->conn, &job->info, err);
+
+    if (code == 0)
+        job->reply.info = &job->info;
+    return code;
+}
+
+static int do_start(struct host *host, struct job *job, struct vt_error *err)
+{
+    job->domains = calloc(1, sizeof(*job->domains));
+    if (!job->domains)
+        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "start a domain: no memory");
+    int code = calls_start(host->conn, job->text, job->domains, err);
+    if (code == 0) {
+        job->reply.domains = job->domains;
+        job->reply.ndomains = 1;
+        remember_started(host, job->domains);
+    }
+    return code;
+}
+
+static int do_destroy(struct host *host, struct job *job, struct vt_error *err)
+{
+    int code = calls_destroy(host->conn, job->text, job->has_mark ? &job->mark : NULL, err);
+
+    if (code == 0)
+        forget_started(host, job->text);
+    return code;
+}
+
+static int do_list(struct host *host, struct job *job, struct vt_error *err)
+{
+    int code = calls_list(host->conn, job->text, &job->domains, &job->reply.ndomains, err);
+
+    job->reply.domains = job->domains;
+    return code;
+}
+
+static int do_stats(struct host *host, struct job *job, struct vt_error *err)
+{
+    char(*uuids)[37] = calloc(host->nstarted + 1, sizeof(*uuids));
+
+    if (!uuids)
+        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "statistics: no memory");
+    for (size_t i = 0; i < host->nstarted; i++)
+        memcpy(uuids[i], host->started[i].uuid, sizeof(uuids[i]));
+    int code = calls_stats(host->conn, job->groups, (const char(*)[37])uuids, host->nstarted,
+                           &job->stats, &job->reply.nstats, err);
+    free(uuids);
+    job->reply.stats = job->stats;
+    return code;
+}
+
+/* Also for a host that never opened. */
+static int do_close(struct host *host, struct job *job, struct vt_error *err)
+{
+    (void)job;
+    (void)err;
+    calls_close(host->conn);
+    host->conn = NULL;
+    return 0;
+}
+
+static int (*const job_doers[])(struct host *, struct job *, struct vt_error *) = {
+    do_open, do_start, do_destroy, do_list, do_stats, do_close,
+};
+
+/* Returns false when the host was lost meanwhile: the worker goes without a word. */
+static bool run_job(struct host *host, struct job *job)
+{
+    bool lost;
+
+    job->reply.code = job->kind != JOB_OPEN && job->kind != JOB_CLOSE && !host->conn
+                          ? vt_error_set(&job->reply.err, VT_KIND_INFRA, -EHOSTDOWN,
+                                         "host %s is not open", host->uri)
+                          : job_doers[job->kind](host, job, &job->reply.err);
+    job->reply.queued_ns = job->started_ns - job->queued_ns;
+    job->reply.took_ns = vt_clock_now_ns() - job->started_ns;
+    pthread_mutex_lock(&host->lock);
+    host->current = NULL;
+    lost = host->lost;
+    if (!lost && job->kind != JOB_CLOSE) {
+        job_list_add(&host->finished, job);
+        job = NULL;
+        uv_async_send(&host->async);
+    }
+    pthread_mutex_unlock(&host->lock);
+    job_free(job);
+    return !lost;
+}
+
+static void *work(void *ctx)
+{
+    struct host *host = ctx;
+    bool alive = true, closed = false;
+
+    while (alive && !closed) {
+        pthread_mutex_lock(&host->lock);
+        while (!host->queue.first)
+            pthread_cond_wait(&host->wake, &host->lock);
+        struct job *job = job_list_take(&host->queue);
+        closed = job->kind == JOB_CLOSE;
+        host->nqueued--;
+        job->started_ns = vt_clock_now_ns();
+        host->current = job;
+        uv_async_send(&host->async); /* the loop arms the deadline */
+        pthread_mutex_unlock(&host->lock);
+        alive = run_job(host, job);
+    }
+    pthread_mutex_lock(&host->lock);
+    host->exited = true;
+    if (!host->lost)
+        uv_async_send(&host->async);
+    pthread_mutex_unlock(&host->lock);
+    host_unref(host);
+    return NULL;
+}
+
+/* Signals are for the loop's thread: the worker and what libvirt starts from it get none. */
+int worker_start(struct host *host)
+{
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = pthread_create(&host->thread, NULL, work, host);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc;
+}
