@@ -85,7 +85,8 @@ int vt_json_read(const char *data, size_t len, const char *name, enum vt_kind ki
     if (r < 0)
         return r;
     root = json_loadb(len ? data : "", len, JSON_REJECT_DUPLICATES, &why);
-    if (!root && json_error_code(&why) == json_error_out_of_memory)
+    /* jansson says nothing where memory failed (and sometimes "invalid token"). */
+    if (!root && (!why.text[0] || json_error_code(&why) == json_error_out_of_memory))
         return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "%s: out of memory", name);
     if (!root)
         return refuse_at(err, kind, name, why.line, why.column, "JSON: %s", why.text);
