@@ -19,6 +19,16 @@ void vt_bus_add(struct vt_bus *bus, struct vt_sink *sink)
     *at = sink;
 }
 
+void vt_bus_remove(struct vt_bus *bus, struct vt_sink *sink)
+{
+    struct vt_sink **at = &bus->first;
+
+    while (*at && *at != sink)
+        at = &(*at)->next;
+    if (*at)
+        *at = sink->next;
+}
+
 void vt_bus_emit(struct vt_bus *bus, const struct vt_event *event)
 {
     for (struct vt_sink *sink = bus->first; sink; sink = sink->next)

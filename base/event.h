@@ -62,6 +62,7 @@ struct vt_bus {
 };
 
 void vt_bus_add(struct vt_bus *bus, struct vt_sink *sink); /* at the end; sink outlives the bus */
+void vt_bus_remove(struct vt_bus *bus, struct vt_sink *sink); /* not from inside take */
 void vt_bus_emit(struct vt_bus *bus, const struct vt_event *event);
 void vt_bus_note(struct vt_bus *bus, enum vt_event_level level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

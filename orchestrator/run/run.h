@@ -21,7 +21,9 @@
 #include "orchestrator/run/phase.h"
 #include "orchestrator/settings.h"
 #include "orchestrator/state.h"
+#include "results/archive.h"
 #include "results/record.h"
+#include "results/result.h"
 #include "tiles/image/image.h"
 #include "tiles/roles/role.h"
 
@@ -29,6 +31,7 @@
 
 /* What is planned and known of one VM. */
 struct run_vm {
+    struct run *run;
     struct vt_domain domain;
     const struct spec_role *spec;
     const struct role *role;
@@ -36,13 +39,14 @@ struct run_vm {
     char address[16];
     char agent[32]; /* "web-1" */
     char config_path[VT_PATH_MAX];
-    bool started, up, prepared, ready, checked;
+    uint64_t journal_id; /* of the domain */
+    bool started, up, prepared, servers_started, ready;
 };
 
 /* The load of one driven role of one tile. */
 struct run_load {
     struct run_vm *vm;
-    bool opened, finished;
+    bool finished;
 };
 
 struct run {
@@ -51,8 +55,10 @@ struct run {
     struct spec spec;
     const struct spec_preset *preset;
     enum spec_size size;
+    struct vt_buf spec_text; /* the effective spec, for the record */
     uint64_t seed;
     char id[13]; /* 12 hex digits */
+    char agent_path[VT_PATH_MAX];
 
     /* where */
     struct state state;
@@ -61,38 +67,41 @@ struct run {
     struct embed embed;
     struct net net;
     struct image image;
+    struct vt_error image_error;
     enum vt_accel accel;
-    char folder[VT_PATH_MAX];      /* runtime: config disks, console logs */
+    char folder[VT_PATH_MAX]; /* runtime: config disks, console logs */
+    char client_config[VT_PATH_MAX];
     char record_path[VT_PATH_MAX]; /* while it is written */
     char archive_path[VT_PATH_MAX];
 
     /* open objects */
     struct vt_loop loop;
-    bool loop_open;
     struct vt_journal *journal;
+    struct vt_ca *ca;
     struct host *host;
     struct hub *hub;
     struct record *record;
     struct vt_bus bus;
     struct phases phases;
+    struct vt_timer phase_timer; /* end of a phase of the load */
+    struct show *show;           /* run.c */
     pid_t client_pid;
+    uint64_t deploy_journal_id; /* first entry of the deploy phase, 0: none */
 
     struct run_vm *vms;
     unsigned nvms;
     struct run_load *loads;
     unsigned nloads;
+    bool client_up;
     unsigned waiting; /* answers that the current phase still waits for */
 
     int64_t t0_ns; /* of the load, controller's clock */
-    int exit_code;
+    struct result result;
+    bool scored, sealed;
+    bool left_behind; /* an undo failed */
 };
 
-/* The table, in order: preflight ... seal. */
-extern const struct phase run_phases[];
-extern const unsigned run_nphases;
-
-/* preflight.c, plan.c */
-int run_preflight(struct run *run, struct vt_error *err);
+/* plan.c: names, addresses, sizes and disks of all VMs. Pure. */
 int run_plan(struct run *run, struct vt_error *err);
 
 /* Emits a note, a warning or an error from the controller. */

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * open: takes the host for this run: journal, lock of the embedded host, network namespace, record,
+ * connection to libvirt, hub. Namespaces come first, since they must be entered before any thread
+ * exists. Undo closes all and takes back what is still open in the journal.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "orchestrator/host/vir_loop.h"
+#include "orchestrator/run/steps.h"
+
+static int make_folder(const char *path, struct vt_error *err)
+{
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return vt_error_errno(err, VT_KIND_INFRA, errno, "make folder %s", path);
+    return 0;
+}
+
+static int open_journal(struct run *run, struct vt_error *err)
+{
+    char path[VT_PATH_MAX + 64];
+    uint64_t id;
+    int ret;
+
+    snprintf(path, sizeof(path), "%s/%s.journal", run->state.journals, run->id);
+    ret = vt_journal_open(path, &run->journal, err);
+    if (ret == 0)
+        ret = vt_journal_intent(run->journal, UNDO_TREE, run->folder, "", "", &id, err);
+    if (ret == 0)
+        ret = vt_journal_intent(run->journal, UNDO_FILE, run->record_path, "", "", &id, err);
+    if (ret == 0)
+        ret = vt_journal_sync(run->journal, err);
+    if (ret == 0)
+        ret = make_folder(run->folder, err);
+    return ret;
+}
+
+static int enter_network(struct run *run, struct vt_error *err)
+{
+    const char *taps[RUN_VMS_MAX];
+    int ret = embed_open(run->state.embed, run->id, &run->embed, err);
+
+    if (ret == 0)
+        ret = net_enter(run->id, run->journal, &run->net, err);
+    for (unsigned i = 0; i < run->nvms; i++)
+        taps[i] = run->vms[i].domain.nics[0].tap;
+    if (ret == 0)
+        ret = net_add_taps(&run->net, run->journal, taps, run->nvms, err);
+    if (ret == 0)
+        ret = embed_enter(&run->embed, err);
+    return ret < 0 ? vt_error_wrap(err, "set up the embedded host") : 0;
+}
+
+static int open_record(struct run *run, struct vt_error *err)
+{
+    char folder[VT_PATH_MAX + 16];
+    int ret;
+
+    snprintf(folder, sizeof(folder), "%s/results", run->state.folder);
+    ret = make_folder(folder, err);
+    if (ret == 0)
+        ret = record_create(run->record_path, &run->record, err);
+    if (ret < 0)
+        return ret;
+    vt_bus_add(&run->bus, record_sink(run->record));
+    return run_record_plan(run, err);
+}
+
+static void host_opened(struct host *host, void *ctx, const struct host_reply *reply)
+{
+    static const char *const accels[] = {"tcg", "kvm", "xen", "test"};
+    struct run *run = ctx;
+    struct vt_error err = VT_ERROR_INIT;
+
+    (void)host;
+    if (reply->code < 0) {
+        phases_done(&run->phases, &reply->err);
+        return;
+    }
+    if (reply->info->accel != run->accel)
+        vt_error_set(&err, VT_KIND_INFRA, -EINVAL,
+                     "the host runs VMs by %s, the plan was made for %s",
+                     accels[reply->info->accel], accels[run->accel]);
+    else if (record_put_meta(run->record, RECORD_META_ACCEL, accels[run->accel], &err) == 0)
+        run_note(run, VT_LEVEL_INFO, "host %s: libvirt %lu.%lu, %s %lu.%lu, %u CPUs, %s", run->uri,
+                 reply->info->libvirt_version / 1000000, reply->info->libvirt_version / 1000 % 1000,
+                 reply->info->driver, reply->info->hypervisor_version / 1000000,
+                 reply->info->hypervisor_version / 1000 % 1000, reply->info->cpus,
+                 run->accel == VT_ACCEL_TCG ? "TCG (emulated CPU)" : accels[run->accel]);
+    phases_done(&run->phases, &err);
+}
+
+static int start(struct run *run, struct vt_error *err)
+{
+    const struct host_settings settings = {.uri = run->uri};
+    int ret = open_journal(run, err);
+
+    if (ret == 0 && run->embedded)
+        ret = enter_network(run, err);
+    if (ret == 0)
+        ret = open_record(run, err);
+    if (ret == 0)
+        ret = run_open_hub(run, err);
+    if (ret == 0)
+        ret = vir_loop_init(&run->loop, err);
+    if (ret == 0)
+        ret = host_open(&run->loop, &settings, host_opened, run, &run->host, err);
+    return ret;
+}
+
+static void undone(void *ctx, size_t left, const struct vt_error *err)
+{
+    struct run *run = ctx;
+    char path[VT_PATH_MAX + 64];
+
+    net_leave(&run->net);
+    embed_close(&run->embed);
+    if (left == 0 && vt_journal_all_undone(run->journal)) {
+        snprintf(path, sizeof(path), "%s/%s.journal", run->state.journals, run->id);
+        unlink(path);
+    }
+    run->journal = vt_journal_close(run->journal);
+    phases_undone(&run->phases, err);
+}
+
+static void host_closed(void *ctx)
+{
+    struct run *run = ctx;
+    const struct undo_context context = {.outer_mnt_fd = run->embed.outer_mnt_fd};
+    struct vt_error err = VT_ERROR_INIT;
+
+    run->host = NULL;
+    vir_loop_dispose();
+    if (!run->journal) {
+        phases_undone(&run->phases, NULL);
+        return;
+    }
+    if (undo_start(&run->loop, run->journal, 0, &context, undone, run, &err) < 0)
+        undone(run, 1, &err);
+}
+
+static void hub_closed(void *ctx)
+{
+    struct run *run = ctx;
+
+    run->hub = NULL;
+    if (run->host)
+        host_close(run->host, host_closed, run);
+    else
+        host_closed(run);
+}
+
+static void undo(struct run *run)
+{
+    struct vt_error err = VT_ERROR_INIT;
+
+    if (run->record)
+        vt_bus_remove(&run->bus, record_sink(run->record));
+    if (record_close(run->record, &err) < 0)
+        run_note(run, VT_LEVEL_ERROR, "record: %s", err.text);
+    run->record = NULL;
+    run_close_hub(run, hub_closed);
+}
+
+static int64_t deadline_ns(const struct run *run)
+{
+    (void)run;
+    return HOST_OPEN_DEADLINE_NS + 30 * VT_NS_PER_S;
+}
+
+const struct phase run_phase_open = {
+    .name = "open",
+    .start = start,
+    .undo = undo,
+    .deadline_ns = deadline_ns,
+};

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * plan: spec -> virtual machines with names, addresses, sizes and disks. Pure: the same settings
+ * and run id give the same plan, and nothing outside this process is touched.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "base/scope.h"
+#include "base/text.h"
+#include "orchestrator/run/run.h"
+
+#define TB_CACHE_BYTES (32ULL << 20) /* enough for a server; the emulator's default is 1 GiB */
+
+static int set_path(char *dst, size_t size, struct vt_error *err, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static int set_path(char *dst, size_t size, struct vt_error *err, const char *fmt, ...)
+{
+    va_list args;
+    int n;
+
+    va_start(args, fmt);
+    n = vsnprintf(dst, size, fmt, args);
+    va_end(args);
+    if (n < 0 || (size_t)n >= size)
+        return vt_error_set(err, VT_KIND_CONFIG, -ENAMETOOLONG,
+                            "path too long: %.80s...; choose a shorter VTILE_STATE", dst);
+    return 0;
+}
+
+static int plan_disks(const struct run *run, struct run_vm *vm, struct vt_error *err)
+{
+    struct vt_domain *d = &vm->domain;
+    const struct {
+        const char *path, *serial;
+    } disks[] = {{run->image.packages, IMAGE_SERIAL_PACKAGES},
+                 {run->image.roles, IMAGE_SERIAL_ROLES},
+                 {vm->config_path, IMAGE_SERIAL_CONFIG}};
+
+    for (size_t i = 0; i < VT_COUNT(disks); i++) {
+        struct vt_disk *disk = &d->disks[d->ndisks++];
+
+        if (set_path(disk->path, sizeof(disk->path), err, "%s", disks[i].path) < 0)
+            return err ? err->code : -ENAMETOOLONG;
+        vt_text_copy(disk->serial, sizeof(disk->serial), disks[i].serial);
+        disk->readonly = true;
+    }
+    return 0;
+}
+
+/* The same run id, tile and role give the same UUID: version 8 (free form) of RFC 9562. */
+static void plan_uuid(struct vt_domain *domain, const char *run_id, unsigned tile, unsigned role)
+{
+    struct vt_rng rng;
+    uint64_t a, b;
+
+    vt_rng_seed(&rng, strtoull(run_id, NULL, 16), "uuid", (uint64_t)tile * SPEC_ROLES_MAX + role);
+    a = (vt_rng_next(&rng) & ~UINT64_C(0xf000)) | UINT64_C(0x8000);
+    b = (vt_rng_next(&rng) & ~(UINT64_C(3) << 62)) | (UINT64_C(2) << 62);
+    snprintf(domain->uuid, sizeof(domain->uuid), "%08x-%04x-%04x-%04x-%012llx", (unsigned)(a >> 32),
+             (unsigned)(a >> 16 & 0xffff), (unsigned)(a & 0xffff), (unsigned)(b >> 48),
+             (unsigned long long)(b & UINT64_C(0xffffffffffff)));
+}
+
+static int plan_nic(const struct run *run, struct run_vm *vm, char letter, struct vt_error *err)
+{
+    struct vt_nic *nic = &vm->domain.nics[0];
+    unsigned try_number = 0;
+    int ret = net_address(vm->tile, vm->role_index, 0, vm->address, err);
+
+    if (ret == 0)
+        ret = net_name_tap(run->id, vm->tile, letter, 0, nic->tap, err);
+    if (ret < 0)
+        return ret;
+    for (;;) {
+        bool taken = false;
+
+        net_mac(run->id, vm->tile, vm->role_index, 0, try_number++, nic->mac);
+        for (const struct run_vm *other = run->vms; other < vm && !taken; other++)
+            taken = net_mac_is_taken(nic->mac, other->domain.nics, other->domain.nnics);
+        if (!taken)
+            break;
+    }
+    vm->domain.nnics = 1;
+    return 0;
+}
+
+static int plan_vm(const struct run *run, struct run_vm *vm, char letter, struct vt_error *err)
+{
+    const struct spec_role_size *size = &vm->spec->size[run->size];
+    struct vt_domain *d = &vm->domain;
+    int ret;
+
+    d->tile = vm->tile;
+    d->accel = run->accel;
+    d->vcpus = (unsigned)size->vcpus;
+    d->memory_bytes = size->memory_bytes;
+    d->tb_cache_bytes = run->accel == VT_ACCEL_TCG ? TB_CACHE_BYTES : 0;
+    vt_text_copy(d->run, sizeof(d->run), run->id);
+    vt_text_copy(d->controller, sizeof(d->controller), run->state.controller);
+    vt_text_copy(d->role, sizeof(d->role), vm->role->name);
+    vt_text_copy(d->cmdline, sizeof(d->cmdline), IMAGE_CMDLINE);
+    plan_uuid(d, run->id, vm->tile, vm->role_index);
+    snprintf(vm->agent, sizeof(vm->agent), "%s-%u", vm->role->name, vm->tile);
+    ret = net_name_domain(run->id, vm->tile, vm->role->short_name, d->name, sizeof(d->name), err);
+    if (ret == 0)
+        ret = plan_nic(run, vm, letter, err);
+    if (ret == 0)
+        ret = set_path(d->kernel, sizeof(d->kernel), err, "%s", run->image.kernel);
+    if (ret == 0)
+        ret = set_path(d->initrd, sizeof(d->initrd), err, "%s", run->image.initrd);
+    if (ret == 0)
+        ret = set_path(vm->config_path, sizeof(vm->config_path), err, "%s/%s.conf", run->folder,
+                       vm->agent);
+    if (ret == 0)
+        ret = set_path(d->console_log, sizeof(d->console_log), err, "%s/%s.console", run->folder,
+                       vm->agent);
+    return ret < 0 ? ret : plan_disks(run, vm, err);
+}
+
+static int plan_folders(struct run *run, struct vt_error *err)
+{
+    int ret = set_path(run->folder, sizeof(run->folder), err, "%s/%s", run->state.runtime, run->id);
+
+    if (ret == 0)
+        ret = set_path(run->client_config, sizeof(run->client_config), err, "%s/client.conf",
+                       run->folder);
+    if (ret == 0)
+        ret = set_path(run->record_path, sizeof(run->record_path), err, "%s/results/%s.sqlite",
+                       run->state.folder, run->id);
+    if (ret == 0)
+        ret = set_path(run->archive_path, sizeof(run->archive_path), err, "%s/results/%s%s",
+                       run->state.folder, run->id, ARCHIVE_SUFFIX);
+    return ret;
+}
+
+static int plan_vms(struct run *run, unsigned tiles, struct vt_error *err)
+{
+    const char *short_names[SPEC_ROLES_MAX] = {NULL};
+    char letters[SPEC_ROLES_MAX];
+    unsigned ndriven = 0;
+    int ret;
+
+    for (size_t r = 0; r < run->spec.nroles; r++) {
+        short_names[r] = role_find(run->spec.roles[r].name)->short_name;
+        ndriven += run->spec.roles[r].driven;
+    }
+    ret = net_role_letters(short_names, run->spec.nroles, letters, err);
+    if (ret < 0)
+        return ret;
+    run->vms = calloc(tiles * run->spec.nroles, sizeof(*run->vms));
+    run->loads = calloc(tiles * ndriven + 1, sizeof(*run->loads));
+    if (!run->vms || !run->loads)
+        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "plan of %u tiles", tiles);
+    for (unsigned tile = 1; tile <= tiles; tile++) {
+        for (unsigned r = 0; r < run->spec.nroles; r++) {
+            struct run_vm *vm = &run->vms[run->nvms];
+
+            vm->run = run;
+            vm->spec = &run->spec.roles[r];
+            vm->role = role_find(vm->spec->name);
+            vm->tile = tile;
+            vm->role_index = r;
+            ret = plan_vm(run, vm, letters[r], err);
+            if (ret < 0)
+                return vt_error_wrap(err, "plan %s of tile %u", vm->spec->name, tile);
+            run->nvms++;
+            if (vm->spec->driven)
+                run->loads[run->nloads++].vm = vm;
+        }
+    }
+    return 0;
+}
+
+int run_plan(struct run *run, struct vt_error *err)
+{
+    int ret = plan_folders(run, err);
+
+    return ret < 0 ? ret : plan_vms(run, (unsigned)run->settings.tiles, err);
+}
+
+struct run_vm *run_find_vm(struct run *run, const char *agent)
+{
+    for (unsigned i = 0; i < run->nvms; i++)
+        if (!strcmp(run->vms[i].agent, agent))
+            return &run->vms[i];
+    return NULL;
+}

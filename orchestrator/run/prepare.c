@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * prepare: each guest prepares its contents, starts its servers and is asked until it really
+ * serves; then the client draws its schedules and opens its connections.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "orchestrator/run/steps.h"
+
+#define STEP_TIMEOUT_NS (300 * VT_NS_PER_S)
+#define READY_TIMEOUT_NS (STEP_TIMEOUT_NS - 10 * VT_NS_PER_S)
+
+static void guest_step(struct run_vm *vm);
+
+static void fail(struct run *run, const char *what, const char *who, const struct vt_error *err)
+{
+    struct vt_error failure = *err;
+
+    vt_error_wrap(&failure, "%s %s", what, who);
+    phases_fail(&run->phases, &failure);
+}
+
+static void load_opened(void *ctx, const json_t *result, const struct vt_error *err)
+{
+    struct run_load *load = ctx;
+    struct run *run = load->vm->run;
+
+    (void)result;
+    if (err)
+        fail(run, "connect the load to", load->vm->agent, err);
+    else if (--run->waiting == 0)
+        phases_done(&run->phases, NULL);
+}
+
+static void load_prepared(void *ctx, const json_t *result, const struct vt_error *err)
+{
+    struct run_load *load = ctx;
+    struct run *run = load->vm->run;
+    struct vt_error failure = VT_ERROR_INIT;
+
+    if (err) {
+        fail(run, "prepare the load of", load->vm->agent, err);
+        return;
+    }
+    if (run_record_schedule(run, load, result, &failure) < 0 ||
+        run_call_load(run, load, "load.open", 0, STEP_TIMEOUT_NS, load_opened, &failure) < 0)
+        fail(run, "prepare the load of", load->vm->agent, &failure);
+}
+
+static void prepare_loads(struct run *run)
+{
+    struct vt_error err = VT_ERROR_INIT;
+
+    run->waiting = run->nloads;
+    if (run->waiting == 0)
+        phases_done(&run->phases, NULL);
+    for (unsigned i = 0; i < run->nloads; i++) {
+        struct run_load *load = &run->loads[i];
+        json_t *order = run_load_order(run, load, &err);
+
+        if (order)
+            hub_call(run->hub, RUN_CLIENT_AGENT, "load.prepare", order, STEP_TIMEOUT_NS,
+                     load_prepared, load, &err);
+        json_decref(order);
+        if (err.kind != VT_KIND_NONE) {
+            fail(run, "prepare the load of", load->vm->agent, &err);
+            return;
+        }
+    }
+}
+
+static void guest_done(void *ctx, const json_t *result, const struct vt_error *err)
+{
+    struct run_vm *vm = ctx;
+    struct run *run = vm->run;
+
+    (void)result;
+    if (!phases_in(&run->phases, run_phase_prepare.name))
+        return;
+    if (err) {
+        fail(run, vm->prepared ? vm->servers_started ? "wait for" : "start" : "prepare", vm->agent,
+             err);
+        return;
+    }
+    if (!vm->prepared) {
+        vm->prepared = true;
+    } else if (!vm->servers_started) {
+        vm->servers_started = true;
+    } else {
+        vm->ready = true;
+        run_note(run, VT_LEVEL_INFO, "%s serves", vm->agent);
+        if (--run->waiting == 0)
+            prepare_loads(run);
+        return;
+    }
+    guest_step(vm);
+}
+
+static json_t *prepare_params(const struct run_vm *vm)
+{
+    const struct spec_role_size *size = &vm->spec->size[vm->run->size];
+    /* Contents differ by run, tile and role. JSON integers have a sign. */
+    uint64_t seed = vm->run->seed ^ ((uint64_t)vm->tile << 32 | vm->role_index);
+
+    return json_pack("{s:I, s:I, s:I, s:b}", "seed", (json_int_t)(seed >> 1), "data_bytes",
+                     (json_int_t)size->data_bytes, "vcpus", (json_int_t)size->vcpus, "log_requests",
+                     vm->run->preset->log_requests);
+}
+
+static void guest_step(struct run_vm *vm)
+{
+    struct run *run = vm->run;
+    struct vt_error err = VT_ERROR_INIT;
+    const char *op = "prepare";
+    json_t *params;
+
+    if (!vm->prepared) {
+        params = prepare_params(vm);
+    } else if (!vm->servers_started) {
+        op = "start";
+        params = json_object();
+    } else {
+        op = "ready";
+        params = json_pack("{s:I}", "timeout_ns", (json_int_t)READY_TIMEOUT_NS);
+    }
+    if (!params)
+        vt_error_set(&err, VT_KIND_INFRA, -ENOMEM, "out of memory");
+    else
+        hub_call(run->hub, vm->agent, op, params, STEP_TIMEOUT_NS, guest_done, vm, &err);
+    json_decref(params);
+    if (err.kind != VT_KIND_NONE)
+        fail(run, op, vm->agent, &err);
+}
+
+static int start(struct run *run, struct vt_error *err)
+{
+    (void)err;
+    run->waiting = run->nvms;
+    for (unsigned i = 0; i < run->nvms; i++)
+        guest_step(&run->vms[i]);
+    return 0;
+}
+
+static int64_t deadline_ns(const struct run *run)
+{
+    (void)run;
+    return 3 * STEP_TIMEOUT_NS;
+}
+
+static void late(struct run *run, struct vt_error *err)
+{
+    for (unsigned i = 0; i < run->nvms; i++) {
+        const struct run_vm *vm = &run->vms[i];
+
+        if (!vm->ready) {
+            vt_error_wrap(err, "%s %s", vm->agent,
+                          !vm->prepared          ? "is not prepared"
+                          : !vm->servers_started ? "has not started its servers"
+                                                 : "does not serve");
+            return;
+        }
+    }
+}
+
+const struct phase run_phase_prepare = {
+    .name = "prepare",
+    .start = start,
+    .deadline_ns = deadline_ns,
+    .late = late,
+};

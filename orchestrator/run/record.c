@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * record: spec and plan as rows of the record: with the limits, divisors and rates in force, so
+ * that all after it needs no spec.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "base/text.h"
+#include "orchestrator/run/steps.h"
+#include "tiles/load/schedule.h"
+
+#ifndef VTILE_VERSION
+#define VTILE_VERSION "0.1.0"
+#endif
+
+#define P99 990000
+
+int64_t run_load_rate(const struct run *run, const struct run_vm *vm)
+{
+    return (int64_t)((__int128)vm->spec->load.rate * run->settings.load / 1000000);
+}
+
+static size_t copy_limits(const struct spec_limit *from, size_t n, struct vt_record_limit *to)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] = (struct vt_record_limit){from[i].percentile, from[i].limit_ns};
+    return n;
+}
+
+/* The operation's own, else its 99 % limit, else the role's. */
+static int64_t good_limit(int64_t own_ns, const struct spec_limit *limits, size_t n,
+                          int64_t fallback_ns)
+{
+    if (own_ns > 0)
+        return own_ns;
+    for (size_t i = 0; i < n; i++)
+        if (limits[i].percentile == P99)
+            return limits[i].limit_ns;
+    return fallback_ns;
+}
+
+static void record_role(const struct run *run, const struct run_vm *vm, struct vt_record_role *ret)
+{
+    const struct spec_load *load = &vm->spec->load;
+
+    memset(ret, 0, sizeof(*ret));
+    ret->tile = vm->tile;
+    vt_text_copy(ret->role, sizeof(ret->role), vm->role->name);
+    ret->scored = vm->spec->scored;
+    ret->driven = vm->spec->driven;
+    if (!ret->driven)
+        return;
+    ret->loop = load->loop == SPEC_LOOP_CLOSED ? VT_RECORD_LOOP_CLOSED : VT_RECORD_LOOP_OPEN;
+    ret->rate = run_load_rate(run, vm);
+    ret->divisor = (int64_t)((__int128)load->divisor * run->settings.load / 1000000);
+    ret->weight = load->weight;
+    ret->good_limit_ns =
+        good_limit(load->good_limit_ns, load->limits, load->nlimits, load->timeout_ns);
+    ret->error_share_max = load->error_share_max;
+    ret->wake_lag_p99_max_ns = load->wake_lag_p99_max_ns;
+    ret->nlimits = copy_limits(load->limits, load->nlimits, ret->limits);
+    for (size_t i = 0; i < load->noperations && i < VT_RECORD_OPERATIONS_MAX; i++) {
+        const struct spec_operation *from = &load->operations[i];
+        struct vt_record_operation *to = &ret->operations[ret->noperations++];
+
+        vt_text_copy(to->name, sizeof(to->name), from->name);
+        to->nlimits = copy_limits(from->limits, from->nlimits, to->limits);
+        to->good_limit_ns =
+            good_limit(from->good_limit_ns, from->limits, from->nlimits, ret->good_limit_ns);
+        to->min_bytes_per_s[0] = from->min_bytes_per_s[0];
+        to->min_bytes_per_s[1] = from->min_bytes_per_s[1];
+    }
+}
+
+int run_record_plan(struct run *run, struct vt_error *err)
+{
+    char seed[24], load[24], tiles[24], wall[32];
+    const struct {
+        const char *key, *value;
+    } meta[] = {
+        {RECORD_META_RUN, run->id},
+        {RECORD_META_CONTROLLER, "vtile " VTILE_VERSION},
+        {RECORD_META_SPEC_NAME, run->spec.name},
+        {RECORD_META_SPEC_TEXT, run->spec_text.data},
+        {RECORD_META_SEED, seed},
+        {RECORD_META_PRESET, run->preset->name},
+        {RECORD_META_LOAD, load},
+        {RECORD_META_TILES, tiles},
+        {RECORD_META_HOST, run->uri},
+        {RECORD_META_STORAGE, "tmpfs"},
+        {RECORD_META_CLIENT, "host"},
+        {RECORD_META_BY_OPERATION, run->preset->limits_by_operation ? "1" : "0"},
+        {RECORD_META_WALL_START, vt_clock_format_wall(vt_clock_wall_ns(), wall, sizeof(wall))},
+        {"image.key", run->image.key},
+        {"image.kernel", run->image.kernel_version},
+    };
+    int ret = 0;
+
+    snprintf(seed, sizeof(seed), "%llu", (unsigned long long)run->seed);
+    snprintf(tiles, sizeof(tiles), "%lld", (long long)run->settings.tiles);
+    snprintf(load, sizeof(load), "%lld.%06lld", (long long)run->settings.load / 1000000,
+             (long long)run->settings.load % 1000000);
+    for (size_t i = 0; ret == 0 && i < VT_COUNT(meta); i++)
+        ret = record_put_meta(run->record, meta[i].key, meta[i].value, err);
+    for (unsigned i = 0; ret == 0 && i < run->nvms; i++) {
+        struct vt_record_role role;
+
+        record_role(run, &run->vms[i], &role);
+        ret = record_put_role(run->record, &role, err);
+    }
+    return ret;
+}
+
+int run_record_agents(struct run *run, struct vt_error *err)
+{
+    int ret = 0;
+
+    for (unsigned i = 0; ret == 0 && i <= run->nvms; i++) {
+        const struct run_vm *vm = i < run->nvms ? &run->vms[i] : NULL;
+        struct vt_record_agent agent = {.tile = vm ? vm->tile : 0};
+
+        vt_text_copy(agent.name, sizeof(agent.name), vm ? vm->agent : RUN_CLIENT_AGENT);
+        vt_text_copy(agent.duty, sizeof(agent.duty), vm ? "guest" : "client");
+        if (hub_agent_clock(run->hub, agent.name, &agent.clock_offset_ns, &agent.rtt_ns))
+            ret = record_put_agent(run->record, &agent, err);
+    }
+    return ret;
+}
+
+int run_record_schedule(struct run *run, const struct run_load *load, const json_t *result,
+                        struct vt_error *err)
+{
+    struct vt_record_schedule schedule = {.tile = load->vm->tile};
+    int64_t steps, window_steps;
+    const char *hash;
+    int ret = vt_json_get_string(result, "hash", &hash, err);
+
+    if (ret == 0)
+        ret = vt_json_get_int(result, "steps", 0, SCHEDULE_STEPS_MAX, &steps, err);
+    if (ret == 0)
+        ret = vt_json_get_int(result, "window_steps", 0, SCHEDULE_STEPS_MAX, &window_steps, err);
+    if (ret < 0)
+        return ret;
+    if (!vt_text_unhex(hash, schedule.hash, sizeof(schedule.hash)))
+        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "hash of the schedule: '%.80s'", hash);
+    vt_text_copy(schedule.role, sizeof(schedule.role), load->vm->role->name);
+    schedule.steps = (uint64_t)steps;
+    schedule.window_steps = (uint64_t)window_steps;
+    schedule.from_s = (run->preset->ramp_ns + run->preset->warm_ns) / VT_NS_PER_S;
+    schedule.to_s = schedule.from_s + run->preset->measure_ns / VT_NS_PER_S;
+    return record_put_schedule(run->record, &schedule, err);
+}
+
+void run_emit_log(struct run *run, const struct run_vm *vm, const char *source, const char *name,
+                  const char *data, size_t len)
+{
+    VT_AUTO_FREE char *text = malloc(len + 1);
+    const struct vt_event event = {
+        .type = VT_EVENT_LOG,
+        .time_ns = vt_clock_now_ns(),
+        .tile = vm ? vm->tile : 0,
+        .role = vm ? vm->role->name : NULL,
+        .source = source,
+        .series = name,
+        .text = text,
+    };
+
+    if (!text)
+        return;
+    for (size_t i = 0; i < len; i++)
+        text[i] = data[i] ? data[i] : '?';
+    text[len] = '\0';
+    vt_bus_emit(&run->bus, &event);
+}

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * vtile run: settings in, phases, result out.
+ */
+#include "orchestrator/run/run.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/scope.h"
+#include "base/text.h"
+#include "orchestrator/command.h"
+#include "orchestrator/run/steps.h"
+#include "orchestrator/watch/terminal.h"
+
+/* What a run shows while it goes. */
+struct show {
+    struct watch_terminal terminal;
+    struct watch_json json;
+    uv_timer_t tick;
+    uv_signal_t signals[2];
+};
+
+static const struct phase *const table[] = {
+    &run_phase_plan,   &run_phase_preflight, &run_phase_open,    &run_phase_tune_host,
+    &run_phase_deploy, &run_phase_tune_live, &run_phase_prepare, &run_phase_ramp,
+    &run_phase_warm,   &run_phase_measure,   &run_phase_drain,   &run_phase_check,
+    &run_phase_score,  &run_phase_seal,
+};
+
+void run_note(struct run *run, enum vt_event_level level, const char *fmt, ...)
+{
+    char text[VT_ERROR_TEXT_MAX];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    vt_bus_note(&run->bus, level, "%s", text);
+}
+
+void run_reason(struct run *run, const char *code, double number, const char *fmt, ...)
+{
+    char text[VT_ERROR_TEXT_MAX];
+    struct vt_event event = {
+        .type = VT_EVENT_VERDICT,
+        .level = VT_LEVEL_ERROR,
+        .time_ns = vt_clock_now_ns(),
+        .source = "controller",
+        .series = code,
+        .value = number,
+        .text = text,
+    };
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    vt_bus_emit(&run->bus, &event);
+}
+
+static void entered(struct run *run, const struct phase *phase)
+{
+    struct vt_event event = {
+        .type = VT_EVENT_PHASE,
+        .time_ns = vt_clock_now_ns(),
+        .source = "controller",
+        .phase = phase->name,
+        .planned_ns = phase->planned_ns ? phase->planned_ns(run) : 0,
+    };
+
+    vt_bus_emit(&run->bus, &event);
+}
+
+static void failed(struct run *run, const struct phase *phase, const struct vt_error *err)
+{
+    run_note(run, VT_LEVEL_ERROR, "%s failed: %s", phase->name, err->text);
+}
+
+static void undo_failed(struct run *run, const struct phase *phase, const struct vt_error *err)
+{
+    run->left_behind = true;
+    run_note(run, VT_LEVEL_ERROR, "undo of %s: %s; `vtile clean` tries again", phase->name,
+             err->text);
+}
+
+static void close_handle(uv_handle_t *handle)
+{
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+static void ended(struct run *run)
+{
+    phases_close(&run->phases);
+    vt_timer_close(&run->phase_timer, NULL);
+    for (size_t i = 0; i < VT_COUNT(run->show->signals); i++)
+        close_handle((uv_handle_t *)&run->show->signals[i]);
+    close_handle((uv_handle_t *)&run->show->tick);
+}
+
+static const struct phases_events phase_events = {entered, failed, undo_failed, ended};
+
+static void on_signal(uv_signal_t *handle, int signum)
+{
+    struct run *run = handle->data;
+
+    (void)signum;
+    run_note(run, VT_LEVEL_WARNING, "%s",
+             run->phases.interrupts == 0
+                 ? "interrupted: ending in order and sealing; once more skips to the teardown"
+                 : "interrupted again: tearing down");
+    phases_interrupt(&run->phases);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct run *run = timer->data;
+
+    if (!run->settings.json)
+        watch_terminal_tick(&run->show->terminal);
+}
+
+static int open_show(struct run *run, struct vt_error *err)
+{
+    static const int signums[] = {SIGINT, SIGTERM};
+    struct show *show = run->show;
+    int ret = 0;
+
+    if (run->settings.json) {
+        watch_json_init(&show->json, stdout);
+        vt_bus_add(&run->bus, &show->json.sink);
+    } else {
+        ret = watch_terminal_init(&show->terminal, stdout, &run->spec, err);
+        if (ret < 0)
+            return ret;
+        vt_bus_add(&run->bus, &show->terminal.sink);
+    }
+    uv_timer_init(&run->loop.uv, &show->tick);
+    show->tick.data = run;
+    uv_timer_start(&show->tick, on_tick, 1000, 1000);
+    for (size_t i = 0; i < VT_COUNT(signums); i++) {
+        uv_signal_init(&run->loop.uv, &show->signals[i]);
+        show->signals[i].data = run;
+        uv_signal_start(&show->signals[i], on_signal, signums[i]);
+    }
+    return 0;
+}
+
+static int make_id(struct run *run, struct vt_error *err)
+{
+    uint8_t random[6];
+
+    if (getrandom(random, sizeof(random), 0) != sizeof(random))
+        return vt_error_errno(err, VT_KIND_INFRA, errno, "draw the run's id");
+    vt_text_hex(random, sizeof(random), run->id);
+    return 0;
+}
+
+/* The agent stands beside this program. */
+static int find_agent(struct run *run, struct vt_error *err)
+{
+    ssize_t n = readlink("/proc/self/exe", run->agent_path, sizeof(run->agent_path) - 16);
+    char *slash;
+
+    if (n < 0)
+        return vt_error_errno(err, VT_KIND_INFRA, errno, "find this program's folder");
+    run->agent_path[n] = '\0';
+    slash = strrchr(run->agent_path, '/');
+    strcpy(slash + 1, "vtile-agent"); /* 16 bytes were kept free */
+    if (access(run->agent_path, X_OK) < 0)
+        return vt_error_errno(err, VT_KIND_CONFIG, errno, "%s must stand beside vtile",
+                              run->agent_path);
+    return 0;
+}
+
+/* The spec as it was read, for the record. */
+static int keep_spec_text(struct run *run, struct vt_error *err)
+{
+    const char *builtin = spec_builtin(run->settings.spec);
+    char piece[4096];
+    size_t n;
+
+    if (builtin) {
+        vt_buf_adds(&run->spec_text, builtin);
+    } else {
+        VT_AUTO_FCLOSE FILE *in = fopen(run->settings.spec, "re");
+
+        if (!in)
+            return vt_error_errno(err, VT_KIND_CONFIG, errno, "open %s", run->settings.spec);
+        while ((n = fread(piece, 1, sizeof(piece), in)) > 0)
+            vt_buf_add(&run->spec_text, piece, n);
+    }
+    return vt_buf_check(&run->spec_text, run->settings.spec, err);
+}
+
+static int set_up(struct run *run, struct vt_error *err)
+{
+    size_t npresets;
+    int ret;
+
+    run->preset = &spec_presets(&npresets)[run->settings.preset];
+    run->seed = run->settings.seed;
+    ret = keep_spec_text(run, err);
+    if (ret == 0)
+        ret = settings_export(&run->settings, err);
+    if (ret == 0)
+        ret = state_open(&run->state, err);
+    if (ret == 0)
+        ret = make_id(run, err);
+    if (ret == 0)
+        ret = find_agent(run, err);
+    if (ret == 0)
+        ret = vt_loop_init(&run->loop, err);
+    if (ret == 0)
+        ret = vt_timer_init(&run->phase_timer, &run->loop, NULL, run, err);
+    return ret;
+}
+
+/* The last word: result, archive, exit code. */
+static int tell_result(struct run *run, struct vt_error *err)
+{
+    VT_AUTO_BUF struct vt_buf out = VT_BUF_INIT(1U << 20);
+    int code = run->phases.interrupts > 0 ? 130 : vt_error_exit_code(&run->phases.failure);
+    int ret;
+
+    if (!run->sealed)
+        return code ? code : 4;
+    code = verdict_exit_code(code, run->result.verdict.grade, run->result.qos.state);
+    if (run->settings.json) {
+        result_write_json(&run->result, run->archive_path, &out);
+        vt_buf_adds(&out, "\n");
+    } else {
+        result_write_text(&run->result, &out);
+        vt_buf_printf(&out, "archive: %s\n", run->archive_path);
+    }
+    ret = vt_buf_check(&out, "print the result", err);
+    if (ret < 0)
+        return ret;
+    fwrite(out.data, 1, out.len, stdout);
+    return run->left_behind && code != 130 ? 4 : code;
+}
+
+static void dispose(struct run *run)
+{
+    result_dispose(&run->result);
+    vt_ca_free(run->ca);
+    free(run->vms);
+    free(run->loads);
+    vt_buf_dispose(&run->spec_text);
+}
+
+static int run_all(struct run *run, struct vt_error *err)
+{
+    struct phase phases[VT_COUNT(table)];
+    int ret = set_up(run, err);
+
+    if (ret < 0)
+        return ret;
+    for (size_t i = 0; i < VT_COUNT(table); i++)
+        phases[i] = *table[i];
+    run->phases = (struct phases){.loop = &run->loop,
+                                  .table = phases,
+                                  .count = VT_COUNT(table),
+                                  .events = &phase_events,
+                                  .run = run};
+    ret = open_show(run, err);
+    if (ret == 0)
+        ret = phases_start(&run->phases, err);
+    if (ret == 0)
+        uv_run(&run->loop.uv, UV_RUN_DEFAULT);
+    if (run->settings.json)
+        watch_json_dispose(&run->show->json);
+    else
+        watch_terminal_dispose(&run->show->terminal);
+    vt_loop_dispose(&run->loop);
+    return ret < 0 ? ret : tell_result(run, err);
+}
+
+int command_run(int argc, char **argv, struct vt_error *err)
+{
+    static const struct settings_use use = {.usage = "vtile run [OPTION]...", .run = true};
+    VT_AUTO_FREE struct run *run = calloc(1, sizeof(*run));
+    VT_AUTO_FREE struct show *show = calloc(1, sizeof(*show));
+    int ret;
+
+    if (!run || !show)
+        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "run");
+    run->show = show;
+    run->embed.lock_fd = run->embed.outer_mnt_fd = run->net.outer_net_fd = -1;
+    run->spec_text = (struct vt_buf)VT_BUF_INIT(VT_YAML_BYTES_MAX);
+    ret = settings_load(argc, argv, &use, &run->settings, &run->spec, NULL, err);
+    if (ret < 0)
+        return ret;
+    if (run->settings.help) {
+        settings_help(&use, stdout);
+        return 0;
+    }
+    if (run->settings.print_config)
+        return settings_print(&run->settings, &use, stdout, err);
+    ret = run_all(run, err);
+    dispose(run);
+    return ret;
+}

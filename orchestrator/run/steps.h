@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * steps: what the phases of a run lend each other; nobody outside run/ includes this.
+ */
+#ifndef VTILE_RUN_STEPS_H
+#define VTILE_RUN_STEPS_H
+
+#include "orchestrator/run/run.h"
+
+#define RUN_CLIENT_AGENT "client-1"
+
+extern const struct phase run_phase_plan, run_phase_preflight, run_phase_open, run_phase_tune_host,
+    run_phase_deploy, run_phase_tune_live, run_phase_prepare, run_phase_ramp, run_phase_warm,
+    run_phase_measure, run_phase_drain, run_phase_check, run_phase_score, run_phase_seal;
+
+/* agents.c: the hub of a run. */
+int run_open_hub(struct run *run, struct vt_error *err);
+void run_close_hub(struct run *run, void (*closed)(void *ctx));
+/* Registers an agent and writes its config file: a guest's (vm) or the client's (vm NULL). */
+int run_expect_agent(struct run *run, struct run_vm *vm, struct vt_error *err);
+/* Still missing: "web-1 (booted, its link is up, but silent)" and what to do, for a deadline. */
+void run_explain_missing(struct run *run, struct vt_error *err);
+
+/* record.c: the plan as rows of the record. */
+int64_t run_load_rate(const struct run *run, const struct run_vm *vm); /* millionths */
+int run_record_plan(struct run *run, struct vt_error *err);
+int run_record_agents(struct run *run, struct vt_error *err);
+/* result: what the client answered to load.prepare. */
+int run_record_schedule(struct run *run, const struct run_load *load, const json_t *result,
+                        struct vt_error *err);
+
+/* load.c */
+void run_load_finished(struct run *run, const json_t *data);
+struct run_load *run_find_load(struct run *run, unsigned tile, const char *role);
+/* The parameters of load.prepare, the caller's; NULL with err. */
+json_t *run_load_order(const struct run *run, const struct run_load *load, struct vt_error *err);
+/* done gets load. client_t0_ns 0: none. */
+int run_call_load(struct run *run, struct run_load *load, const char *op, int64_t client_t0_ns,
+                  int64_t timeout_ns,
+                  void (*done)(void *ctx, const json_t *result, const struct vt_error *err),
+                  struct vt_error *err);
+
+/* A piece of a log into the event stream. vm NULL: not of a guest. */
+void run_emit_log(struct run *run, const struct run_vm *vm, const char *source, const char *name,
+                  const char *data, size_t len);
+
+#endif
