@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/scope.h"
+#include "base/text.h"
+#include "orchestrator/settings_table.h"
+
+#define VALUE_MAX (SETTINGS_URIS_MAX * (sizeof(struct settings_uri) + 1) + VT_PATH_MAX)
+#define HELP_COLUMN 26
+#define JSON_MAX (1U << 20)
+
+/* The row's value as text: entries of a LIST with spaces between, a default by its name. */
+static void print_value(const struct run_settings *settings, size_t row, char out[VALUE_MAX])
+{
+    const struct vt_field *field = &settings_fields[row];
+    char words[VT_FIELD_WORDS_MAX];
+    size_t n = 0, count;
+
+    out[0] = '\0';
+    if (field->type == VT_FIELD_TEXT) {
+        snprintf(out, VALUE_MAX, "%s", (const char *)settings + field->offset);
+    } else if (field->type == VT_FIELD_LIST) {
+        const struct settings_uri *uris = (const void *)((const char *)settings + field->offset);
+
+        memcpy(&count, (const char *)settings + field->count_offset, sizeof(count));
+        for (size_t i = 0; i < count; i++)
+            n += (size_t)snprintf(out + n, VALUE_MAX - n, "%s%s", i ? " " : "", uris[i].uri);
+    } else {
+        snprintf(out, VALUE_MAX, "%s", vt_field_print(field, settings, words));
+    }
+    if (!out[0] && settings_rows[row].shown)
+        snprintf(out, VALUE_MAX, "(%s)", settings_rows[row].shown);
+}
+
+static int print_json(const struct run_settings *settings, const struct settings_use *use,
+                      FILE *out, struct vt_error *err)
+{
+    VT_AUTO_BUF struct vt_buf text = VT_BUF_INIT(JSON_MAX);
+    struct vt_json w;
+    char value[VALUE_MAX];
+    int rc;
+
+    vt_json_begin(&w, &text);
+    vt_json_object(&w, NULL);
+    vt_json_int(&w, "v", 1);
+    vt_json_string(&w, "type", "config");
+    vt_json_array(&w, "settings");
+    for (size_t row = 0; row < settings_count; row++) {
+        if (!settings_has(use, row))
+            continue;
+        print_value(settings, row, value);
+        vt_json_object(&w, NULL);
+        vt_json_string(&w, "name", settings_fields[row].key);
+        vt_json_string(&w, "value", value);
+        vt_json_string(&w, "from", settings->source[row]);
+        vt_json_end(&w);
+    }
+    vt_json_end(&w);
+    vt_json_end(&w);
+    rc = vt_buf_check(&text, "print settings", err);
+    if (rc == 0)
+        fprintf(out, "%s\n", text.data);
+    return rc;
+}
+
+int settings_print(const struct run_settings *settings, const struct settings_use *use, FILE *out,
+                   struct vt_error *err)
+{
+    char value[VALUE_MAX];
+
+    if (settings->json)
+        return print_json(settings, use, out, err);
+    for (size_t row = 0; row < settings_count; row++) {
+        if (!settings_has(use, row))
+            continue;
+        print_value(settings, row, value);
+        fprintf(out, "%-13s %-26s %s\n", settings_fields[row].key, value, settings->source[row]);
+    }
+    if (ferror(out))
+        return vt_error_set(err, VT_KIND_INFRA, -EIO, "print settings: cannot write");
+    return 0;
+}
+
+/* --- help --- */
+
+static void help_line(FILE *out, const char *name, const char *arg, const char *help,
+                      const char *tail)
+{
+    char head[64];
+    int n = snprintf(head, sizeof(head), "  --%s%s%s", name, arg ? " " : "", arg ? arg : "");
+
+    if (n >= HELP_COLUMN)
+        fprintf(out, "%s\n%*s%s%s\n", head, HELP_COLUMN, "", help, tail);
+    else
+        fprintf(out, "%-*s%s%s\n", HELP_COLUMN, head, help, tail);
+}
+
+static bool is_number(enum vt_field_type type)
+{
+    return type == VT_FIELD_INT || type == VT_FIELD_FIXED;
+}
+
+static void help_row(FILE *out, size_t row)
+{
+    const struct vt_field *field = &settings_fields[row];
+    const struct setting_row *r = &settings_rows[row];
+    const char *fallback = r->shown ? r->shown : r->fallback;
+    char words[VT_FIELD_WORDS_MAX] = "", tail[2 * VT_FIELD_WORDS_MAX] = "";
+
+    if (is_number(field->type)) {
+        const char *range = strstr(vt_field_expect(field, words), "from ");
+
+        snprintf(tail, sizeof(tail), "; %s (%s)", range ? range : words, fallback);
+    } else if (fallback) {
+        snprintf(tail, sizeof(tail), " (%s)", fallback);
+    }
+    help_line(out, field->key, r->arg, field->help, tail);
+}
+
+void settings_help(const struct settings_use *use, FILE *out)
+{
+    fprintf(out, "Usage: %s\n\nOptions:\n", use->usage);
+    for (size_t i = 0; i < use->noptions; i++)
+        help_line(out, use->options[i].name, use->options[i].arg, use->options[i].help, "");
+    for (size_t row = 0; row < settings_count; row++) {
+        if (settings_has(use, row))
+            help_row(out, row);
+    }
+    help_line(out, "help", NULL, "print this", "");
+    fputs("\nAn option counts before the variable VTILE_<OPTION>, that before the key of the same\n"
+          "name in vtile.yaml",
+          out);
+    fputs(use->run ? ", that before what the spec says; the default stands in brackets.\n"
+                   : "; the default stands in brackets.\n",
+          out);
+}
