@@ -17,6 +17,22 @@ int vt_loop_init(struct vt_loop *loop, struct vt_error *err)
     return 0;
 }
 
+static void count_closing(uv_handle_t *handle, void *ctx)
+{
+    *(unsigned *)ctx += uv_is_closing(handle) != 0;
+}
+
+/* The end of one handle may be the reason to close the next, of the same object. */
+static void let_closing_end(struct vt_loop *loop)
+{
+    unsigned closing;
+    do {
+        closing = 0;
+        uv_run(&loop->uv, UV_RUN_NOWAIT);
+        uv_walk(&loop->uv, count_closing, &closing);
+    } while (closing > 0);
+}
+
 static void close_stray(uv_handle_t *handle, void *ctx)
 {
     (void)ctx;
@@ -28,10 +44,10 @@ void vt_loop_dispose(struct vt_loop *loop)
 {
     if (!loop->uv.data)
         return;
-    /* A close callback may make or close further handles: until none is left. */
+    let_closing_end(loop);
     while (uv_loop_close(&loop->uv) == UV_EBUSY) {
         uv_walk(&loop->uv, close_stray, NULL);
-        uv_run(&loop->uv, UV_RUN_DEFAULT);
+        let_closing_end(loop);
     }
     loop->uv.data = NULL;
 }

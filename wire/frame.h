@@ -21,19 +21,20 @@
 #define WIRE_PAYLOAD_MAX (256U << 10)
 
 enum wire_type {
-    WIRE_ENROL = 1, /* agent: {"v":1,"token":...,"csr":PEM} on a connection without certificate */
+    WIRE_ENROL = 1, /* agent: {"v":1,"min":1,"agent":name,"token":...,"csr":PEM} on a connection
+                       without certificate */
     WIRE_ENROLLED,  /* controller: {"cert":PEM}; the agent then connects anew with it */
     WIRE_HELLO,     /* agent: {"v":1,"min":1,"agent":name,"duty":"guest|client|host",...} */
-    WIRE_WELCOME,   /* controller: {"v":chosen,"heartbeat_ns":...} */
-    WIRE_REFUSED,   /* either: {"text":...}; the connection ends */
+    WIRE_WELCOME,   /* controller: {"v":chosen,"heartbeat_ns":...,"silence_ns":...} */
+    WIRE_REFUSED,   /* either: {"text":...}; the connection ends. Handled by wire/conn.h */
     WIRE_PING,      /* either: 8 bytes sender's monotonic clock */
     WIRE_PONG,      /* 8 bytes of the ping, 8 bytes own clock */
     WIRE_CALL,      /* controller: {"op":...,"params":{...}}, stream != 0 */
     WIRE_REPLY,     /* agent: {"ok":true,"result":{...}} or {"ok":false,"error":...} */
     WIRE_EVENT,     /* agent: {"kind":...,"text":...} */
-    WIRE_LOAD,      /* client agent: packed seconds, wire/message.h */
+    WIRE_LOAD,      /* client agent: a packed second, wire/message.h */
     WIRE_SAMPLE,    /* agent: {"t_ns":..., "series":{name: number}} */
-    WIRE_LOG,       /* agent: u8 name length, name, bytes */
+    WIRE_LOG,       /* agent: u8 name length, name, bytes; stream: the call that asked */
     WIRE_TYPE_END,
 };
 
@@ -44,6 +45,9 @@ struct wire_frame {
     size_t len;
 };
 
+/* The header of a payload of len <= WIRE_PAYLOAD_MAX bytes. */
+void wire_header_write(uint8_t header[WIRE_HEADER_BYTES], enum wire_type type, uint16_t stream,
+                       size_t len);
 /* Appends header and payload. -EMSGSIZE when the payload is too long. */
 int wire_frame_write(struct vt_buf *out, enum wire_type type, uint16_t stream, const void *payload,
                      size_t len, struct vt_error *err);
