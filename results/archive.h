@@ -28,8 +28,8 @@
 
 /* The installation's signing key. */
 struct archive_key;
-/* From <folder>/archive.key and archive.crt (0600 in a 0700 folder); made when both are absent and
- * create is set, else -ENOENT. */
+/* From <folder>/archive.pem (0600 in a folder of 0700); made when absent and create is set, else
+ * -ENOENT. */
 int archive_key_load(const char *folder, bool create, struct archive_key **ret,
                      struct vt_error *err);
 struct archive_key *archive_key_free(struct archive_key *key);      /* NULL ok; returns NULL */
@@ -49,15 +49,16 @@ struct archive_trust {
 struct archive_report {
     char part[48]; /* where it was refused: "manifest.json", "end of archive"; "" when good */
     char fingerprint[ARCHIVE_FINGERPRINT_TEXT]; /* "" when not reached */
-    bool trusted;
     unsigned nparts;
     uint64_t record_bytes;
+    char run[64];
     struct vt_buf manifest; /* JSON text */
 };
 void archive_report_dispose(struct archive_report *report);
 
-/* All of it: structure, signature, trust, every part's hash. -EKEYREJECTED when all is right but
- * the signer is not trusted. report is filled as far as it went, also on error. */
+/* All of it: structure, signature, trust, every part's hash. -EKEYREJECTED when the signature is
+ * good but its signer not trusted: what follows is then not read. report (zeroed by the caller) is
+ * filled as far as it went, also on error. */
 int archive_verify(const char *path, const struct archive_trust *trust,
                    struct archive_report *report, struct vt_error *err);
 int archive_verify_memory(const void *data, size_t len, const struct archive_trust *trust,

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include "base/scope.h"
+#include "results/archive.h"
+#include "results/archive_file.h"
+#include "results/archive_source.h"
+#include "results/archive_tar.h"
+
+#define CHUNK (64 * 1024)
+#define WINDOW_LOG_MAX 23 /* 8 MiB: twice what archive_seal asks for, and all that we hand out */
+
+struct unpack {
+    const struct archive_source *source;
+    int out;
+    ZSTD_DCtx *zstd;
+    EVP_MD_CTX *part_hash, *record_hash;
+    uint8_t in[CHUNK], plain[CHUNK];
+};
+
+static int refuse(struct vt_error *err, const char *why)
+{
+    return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "%s", why);
+}
+
+/* Feeds what was read; *record_left: bytes that the part may still give, *done: its frame ended. */
+static int feed(struct unpack *unpack, size_t len, uint64_t *record_left, bool *done,
+                struct vt_error *err)
+{
+    ZSTD_inBuffer in = {unpack->in, len, 0};
+    ZSTD_outBuffer out;
+    int r;
+
+    do { /* a full output may have more behind it, without new input */
+        if (*done)
+            return refuse(err, "bytes follow its zstd frame");
+        out = (ZSTD_outBuffer){unpack->plain, CHUNK, 0};
+        size_t more = ZSTD_decompressStream(unpack->zstd, &out, &in);
+        if (ZSTD_isError(more))
+            return refuse(err, ZSTD_getErrorName(more));
+        if (out.pos > *record_left)
+            return refuse(err, "unpacks to more than the manifest says");
+        *record_left -= out.pos;
+        *done = more == 0;
+        EVP_DigestUpdate(unpack->record_hash, out.dst, out.pos);
+        r = archive_file_write(unpack->out, out.dst, out.pos, err);
+        if (r < 0)
+            return r;
+    } while (in.pos < in.size || (out.pos == out.size && !*done));
+    return 0;
+}
+
+/* The part was verified a moment ago; its hash is taken again, since the file may have changed. */
+static int unpack_part(struct unpack *unpack, const struct archive_part *part, uint64_t offset,
+                       struct vt_error *err)
+{
+    uint8_t hash[EVP_MAX_MD_SIZE];
+    uint64_t left = part->bytes, record_left = part->record_bytes;
+    bool done = false;
+    int r = 0;
+
+    ZSTD_DCtx_reset(unpack->zstd, ZSTD_reset_session_only);
+    EVP_DigestInit_ex2(unpack->part_hash, EVP_sha256(), NULL);
+    while (r == 0 && left) {
+        size_t len = left < CHUNK ? (size_t)left : CHUNK;
+        r = archive_source_read(unpack->source, offset, unpack->in, len, err);
+        if (r < 0)
+            return r;
+        EVP_DigestUpdate(unpack->part_hash, unpack->in, len);
+        r = feed(unpack, len, &record_left, &done, err);
+        offset += len;
+        left -= len;
+    }
+    if (r == 0 && (!done || record_left))
+        r = refuse(err, "unpacks to less than the manifest says");
+    if (r == 0 && (EVP_DigestFinal_ex(unpack->part_hash, hash, NULL) != 1 ||
+                   memcmp(hash, part->hash, ARCHIVE_HASH_BYTES) != 0))
+        r = refuse(err, "changed while it was read");
+    return r;
+}
+
+static int unpack_parts(struct unpack *unpack, const struct archive_layout *layout,
+                        struct archive_report *report, struct vt_error *err)
+{
+    const struct archive_contents *contents = &layout->contents;
+    uint64_t offset = layout->first_part;
+    uint8_t hash[EVP_MAX_MD_SIZE];
+    char name[32];
+    int r = 0;
+
+    EVP_DigestInit_ex2(unpack->record_hash, EVP_sha256(), NULL);
+    for (size_t i = 0; r == 0 && i < contents->nparts; i++) {
+        uint64_t bytes = contents->parts[i].bytes;
+        archive_part_name(i, name);
+        vt_text_copy(report->part, sizeof(report->part), name);
+        r = unpack_part(unpack, &contents->parts[i], offset + ARCHIVE_TAR_BLOCK, err);
+        offset += ARCHIVE_TAR_BLOCK + bytes + archive_tar_padding(bytes);
+    }
+    if (r == 0 && (EVP_DigestFinal_ex(unpack->record_hash, hash, NULL) != 1 ||
+                   memcmp(hash, contents->record_hash, ARCHIVE_HASH_BYTES) != 0))
+        r = refuse(err, "the record's SHA-256 is not the one in the manifest");
+    if (r < 0)
+        return vt_error_wrap(err, "%s", report->part);
+    report->part[0] = '\0';
+    return 0;
+}
+
+static int unpack_record(const struct archive_source *source, const struct archive_layout *layout,
+                         int out, struct archive_report *report, struct vt_error *err)
+{
+    struct unpack *unpack = calloc(1, sizeof(*unpack));
+    int r;
+
+    if (!unpack)
+        return vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "unpack the record");
+    unpack->source = source;
+    unpack->out = out;
+    unpack->zstd = ZSTD_createDCtx();
+    unpack->part_hash = EVP_MD_CTX_new();
+    unpack->record_hash = EVP_MD_CTX_new();
+    if (!unpack->zstd || !unpack->part_hash || !unpack->record_hash) {
+        r = vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "unpack the record");
+    } else {
+        ZSTD_DCtx_setParameter(unpack->zstd, ZSTD_d_windowLogMax, WINDOW_LOG_MAX);
+        r = unpack_parts(unpack, layout, report, err);
+    }
+    ZSTD_freeDCtx(unpack->zstd);
+    EVP_MD_CTX_free(unpack->part_hash);
+    EVP_MD_CTX_free(unpack->record_hash);
+    free(unpack);
+    return r;
+}
+
+/* SQLite opens by name, so the file has one until SQLite has it open. */
+static int unpack_and_open(const struct archive_source *source, const struct archive_layout *layout,
+                           const char *folder, struct archive_report *report,
+                           struct record_reader **ret, struct vt_error *err)
+{
+    struct archive_new file = ARCHIVE_NEW_INIT;
+    char path[ARCHIVE_PATH_MAX];
+    uint32_t random = 0;
+    int r;
+
+    if (getrandom(&random, sizeof(random), 0) < 0)
+        return vt_error_errno(err, VT_KIND_INFRA, errno, "name a file in %s", folder);
+    if ((size_t)snprintf(path, sizeof(path), "%s/vtile-record.%d.%08x", folder, (int)getpid(),
+                         random) >= sizeof(path))
+        return vt_error_set(err, VT_KIND_CONFIG, -ENAMETOOLONG, "%s: path too long", folder);
+    r = archive_new_open(&file, path, err);
+    if (r == 0)
+        r = unpack_record(source, layout, file.fd, report, err);
+    if (r == 0)
+        r = archive_new_name(&file, path, err);
+    if (r == 0) {
+        r = record_open_read(path, ret, err);
+        unlink(path);
+    }
+    archive_new_dispose(&file);
+    return r;
+}
+
+int archive_open_record(const char *path, const struct archive_trust *trust, const char *folder,
+                        struct archive_report *report, struct record_reader **ret,
+                        struct vt_error *err)
+{
+    struct archive_source source;
+    struct archive_layout layout = {0};
+    int r = archive_source_open(path, &source, err);
+
+    if (r < 0)
+        return r;
+    if (!folder)
+        folder = getenv("TMPDIR");
+    if (!folder || !*folder)
+        folder = "/tmp";
+    r = archive_source_verify(&source, trust, true, report, &layout, err);
+    if (r == 0)
+        r = unpack_and_open(&source, &layout, folder, report, ret, err);
+    archive_layout_dispose(&layout);
+    archive_source_close(&source);
+    return r < 0 ? vt_error_wrap(err, "archive %s", path) : 0;
+}
