@@ -31,6 +31,7 @@ struct wire_conn {
     unsigned ntrips, next_trip;
     /* Frames allowed: each moves due_ns on by frame_ns; it may be ahead of now by burst_ns. */
     int64_t frame_ns, burst_ns, due_ns;
+    size_t payload_max;
     bool ending;  /* nothing is passed on any more */
     bool orderly; /* the user's wire_conn_close */
     struct vt_error err;
@@ -190,7 +191,7 @@ static size_t take_frames(struct wire_conn *conn, const uint8_t *data, size_t le
         struct vt_error err = VT_ERROR_INIT;
         struct wire_frame frame;
         size_t used;
-        int rc = wire_frame_read(data + done, len - done, &frame, &used, &err);
+        int rc = wire_frame_read(data + done, len - done, conn->payload_max, &frame, &used, &err);
         if (rc < 0)
             wire_conn_refuse(conn, &err);
         if (rc <= 0)
@@ -291,8 +292,10 @@ bool wire_conn_clock(const struct wire_conn *conn, int64_t *ret_offset_ns, int64
 }
 
 /* --- operations --- */
-void wire_conn_limit(struct wire_conn *conn, unsigned frames_per_s, unsigned burst)
+void wire_conn_limit(struct wire_conn *conn, unsigned frames_per_s, unsigned burst,
+                     size_t payload_max)
 {
+    conn->payload_max = payload_max;
     conn->frame_ns = VT_NS_PER_S / frames_per_s;
     conn->burst_ns = conn->frame_ns * burst;
 }
@@ -307,6 +310,7 @@ int wire_conn_new(struct vt_loop *loop, struct vt_link *link, const struct wire_
         .link = link,
         .events = events,
         .ctx = ctx,
+        .payload_max = WIRE_PAYLOAD_MAX,
         /* One frame that is not whole, and what one read brings. */
         .partial = VT_BUF_INIT(WIRE_HEADER_BYTES + WIRE_PAYLOAD_MAX + VT_LOOP_READ_BYTES),
     };

@@ -30,8 +30,9 @@ int wire_conn_new(struct vt_loop *loop, struct vt_link *link, const struct wire_
 void wire_conn_open(struct wire_conn *conn);
 int wire_conn_heartbeat(struct wire_conn *conn, int64_t every_ns, int64_t silence_ns,
                         struct vt_error *err);
-/* More frames than that (of any type) end the connection as refused. */
-void wire_conn_limit(struct wire_conn *conn, unsigned frames_per_s, unsigned burst);
+/* More frames than that (of any type), or longer ones, end the connection as refused. */
+void wire_conn_limit(struct wire_conn *conn, unsigned frames_per_s, unsigned burst,
+                     size_t payload_max);
 int wire_conn_send(struct wire_conn *conn, enum wire_type type, uint16_t stream, const void *data,
                    size_t len, struct vt_error *err);
 /* json: borrowed. */

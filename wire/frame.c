@@ -40,17 +40,17 @@ int wire_frame_write(struct vt_buf *out, enum wire_type type, uint16_t stream, c
     return vt_buf_check(out, "frame", err);
 }
 
-int wire_frame_read(const void *data, size_t len, struct wire_frame *ret, size_t *ret_used,
-                    struct vt_error *err)
+int wire_frame_read(const void *data, size_t len, size_t payload_max, struct wire_frame *ret,
+                    size_t *ret_used, struct vt_error *err)
 {
     const uint8_t *at = data;
     if (len < WIRE_HEADER_BYTES)
         return 0;
     uint32_t payload = get_u32(at);
     unsigned type = at[4];
-    if (payload > WIRE_PAYLOAD_MAX)
+    if (payload > payload_max)
         return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG,
-                            "frame of %u bytes, at most %u are allowed", payload, WIRE_PAYLOAD_MAX);
+                            "frame of %u bytes, at most %zu are allowed", payload, payload_max);
     if (type == 0 || type >= WIRE_TYPE_END)
         return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "frame of unknown type %u", type);
     if (at[5] != 0)

@@ -52,8 +52,8 @@ void wire_header_write(uint8_t header[WIRE_HEADER_BYTES], enum wire_type type, u
 int wire_frame_write(struct vt_buf *out, enum wire_type type, uint16_t stream, const void *payload,
                      size_t len, struct vt_error *err);
 /* Looks at the front of data: 1 and *ret, *ret_used when a whole frame is there, 0 when more is
- * needed, -EBADMSG when this can never become a frame. */
-int wire_frame_read(const void *data, size_t len, struct wire_frame *ret, size_t *ret_used,
-                    struct vt_error *err);
+ * needed, -EBADMSG when this can never become a frame with a payload of at most payload_max. */
+int wire_frame_read(const void *data, size_t len, size_t payload_max, struct wire_frame *ret,
+                    size_t *ret_used, struct vt_error *err);
 
 #endif

@@ -205,7 +205,7 @@ static void test_too_many_frames_end_it(void **state)
 {
     (void)state;
     open_pair();
-    wire_conn_limit(b.conn, 10, 50);
+    wire_conn_limit(b.conn, 10, 50, WIRE_PAYLOAD_MAX);
     for (int i = 0; i < 40; i++)
         assert_int_equal(wire_conn_send(a.conn, WIRE_EVENT, 0, "{}", 2, NULL), 0);
     run_until(&b.frames, 40);
@@ -215,6 +215,21 @@ static void test_too_many_frames_end_it(void **state)
     run_until(&b.closed, 1);
     assert_true(b.frames >= 50 && b.frames < 80);
     assert_non_null(strstr(b.err.text, "frames a second"));
+}
+
+static void test_long_frames_end_it_by_their_header(void **state)
+{
+    (void)state;
+    static const uint8_t header[] = {0, 0, 1, 1, WIRE_EVENT, 0, 0, 0};
+    int fds[2];
+    make_pair(fds);
+    attach(&b, fds[1]);
+    run_until(&b.opened, 1);
+    wire_conn_limit(b.conn, 10, 50, 256);
+    assert_int_equal(write(fds[0], header, sizeof header), sizeof header);
+    close(fds[0]);
+    run_until(&b.closed, 1);
+    assert_int_equal(b.err.code, -EBADMSG);
 }
 
 static void test_clocks_of_one_machine_agree(void **state)
@@ -280,6 +295,7 @@ int main(void)
         T(test_garbage_ends_it),
         T(test_close_inside_frame_stops_the_rest),
         T(test_too_many_frames_end_it),
+        T(test_long_frames_end_it_by_their_header),
         T(test_clocks_of_one_machine_agree),
         T(test_silence_is_loss),
         T(test_made_up_pongs_are_ignored),

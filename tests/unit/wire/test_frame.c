@@ -27,9 +27,9 @@ static void test_every_cut_waits_for_more(void **state)
     struct wire_frame frame;
     size_t used;
     for (size_t len = 0; len < 11; len++)
-        assert_int_equal(wire_frame_read(data, len, &frame, &used, NULL), 0);
+        assert_int_equal(wire_frame_read(data, len, WIRE_PAYLOAD_MAX, &frame, &used, NULL), 0);
     for (size_t len = 11; len <= sizeof data; len++) {
-        assert_int_equal(wire_frame_read(data, len, &frame, &used, NULL), 1);
+        assert_int_equal(wire_frame_read(data, len, WIRE_PAYLOAD_MAX, &frame, &used, NULL), 1);
         assert_int_equal(used, 11);
         assert_int_equal(frame.type, WIRE_REPLY);
         assert_int_equal(frame.stream, 7);
@@ -54,7 +54,8 @@ static void test_bad_headers_are_refused_at_once(void **state)
         struct wire_frame frame;
         size_t used;
         struct vt_error err = VT_ERROR_INIT;
-        assert_int_equal(wire_frame_read(bad[i], 8, &frame, &used, &err), -EBADMSG);
+        assert_int_equal(wire_frame_read(bad[i], 8, WIRE_PAYLOAD_MAX, &frame, &used, &err),
+                         -EBADMSG);
         assert_int_equal(err.kind, VT_KIND_REFUSED);
     }
 }
@@ -71,7 +72,7 @@ static void test_largest_payload(void **state)
                      -EMSGSIZE);
     assert_int_equal(out.len, 0);
     assert_int_equal(wire_frame_write(&out, WIRE_LOG, 1, payload, WIRE_PAYLOAD_MAX, NULL), 0);
-    assert_int_equal(wire_frame_read(out.data, out.len, &frame, &used, NULL), 1);
+    assert_int_equal(wire_frame_read(out.data, out.len, WIRE_PAYLOAD_MAX, &frame, &used, NULL), 1);
     assert_int_equal(frame.len, WIRE_PAYLOAD_MAX);
     free(payload);
 }

@@ -225,6 +225,11 @@ static void test_counts_must_add_up(void **state)
     s = good_second();
     vt_hist_record(&response, 5);
     assert_int_equal(pass(&s, 1, "web", 0, NULL), -EBADMSG);
+    s = good_second(); /* four answers, three times of them */
+    vt_hist_init(&response);
+    for (int i = 0; i < 3; i++)
+        vt_hist_record(&response, 5);
+    assert_int_equal(pass(&s, 1, "web", 0, NULL), -EBADMSG);
     s = good_second();
     for (int i = 0; i < 6; i++)
         vt_hist_record(&wake_lag, 5);
@@ -263,7 +268,8 @@ static void test_damage(void **state)
             if (wire_load_read(&frame, &back, NULL) == 0) {
                 const struct vt_load_second *b = &back.second;
                 assert_int_equal(b->good + b->slow + b->wrong + b->failed, b->intended);
-                assert_int_equal(b->response->count, b->intended);
+                assert_true(b->response->count <= b->intended);
+                assert_true(b->response->count >= b->good + b->slow);
             }
             out.data[i] = (char)(out.data[i] ^ 1 << bit);
         }
