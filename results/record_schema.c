@@ -46,8 +46,7 @@ const struct record_table record_tables[] = {
 const size_t record_ntables = VT_COUNT(record_tables);
 
 const char *const record_inserts[RECORD_STATEMENTS] = {
-    [RECORD_PUT_META] = "INSERT INTO meta VALUES(?,?)"
-                        " ON CONFLICT(key) DO UPDATE SET value = excluded.value",
+    [RECORD_PUT_META] = "INSERT OR REPLACE INTO meta VALUES(?,?)",
     [RECORD_PUT_ROLE] = "INSERT INTO role VALUES(?,?,?,?,?,?,?,?,?,?,?,?)",
     [RECORD_PUT_OPERATION] = "INSERT INTO operation VALUES(?,?,?,?,?,?)",
     [RECORD_PUT_LIMIT] = "INSERT INTO limits VALUES(?,?,?,?,?)",
