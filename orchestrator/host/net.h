@@ -58,7 +58,7 @@ int net_enter(const char *run, struct vt_journal *journal, struct net *ret, stru
 /* Makes persistent taps, ports of the bridge and up; intents are synced as one batch. */
 int net_add_taps(struct net *net, struct vt_journal *journal, const char *const *names, size_t n,
                  struct vt_error *err);
-/* Closes descriptors; taking back is undo's work. May be called twice. */
+/* Closes descriptors; taking back is undo's work. May be called twice, or on zeroes. */
 void net_leave(struct net *net);
 
 /* Link state of a port of the bridge: 1 up, 0 down or missing. Of this process's namespace. */

@@ -14,7 +14,6 @@
  * netns     /run/netns/vt-x    ""
  * bridge    name               path of its netns
  * tap       name               path of its netns
- * mount     mount point        what must be mounted there: source as in /proc/self/mountinfo
  * file      path               "" (a file, socket or link that we make)
  * folder    path               "" (removed where it is empty)
  * tree      path               "" (a folder with all that is in it; one file system, no links)
@@ -24,7 +23,6 @@
 #define UNDO_NETNS "netns"
 #define UNDO_BRIDGE "bridge"
 #define UNDO_TAP "tap"
-#define UNDO_MOUNT "mount"
 #define UNDO_FILE "file"
 #define UNDO_FOLDER "folder"
 #define UNDO_TREE "tree"
@@ -37,8 +35,8 @@ struct undo_context {
     /* Gives the open host of a URI, NULL with err when there is none. May be NULL. */
     struct host *(*host)(void *ctx, const char *uri, struct vt_error *err);
     void *ctx;
-    int outer_mnt_fd; /* of struct embed: where names are mounted when we are elsewhere, or -1 */
-    /* An entry that was taken back, for people; may be NULL. */
+    int outer_mnt_fd; /* of struct embed: where names are mounted; 0 or -1: here */
+    /* An entry was taken back; may be NULL. */
     void (*undone)(void *ctx, const struct vt_journal_entry *entry);
 };
 
@@ -50,7 +48,7 @@ typedef void (*undo_done)(void *ctx, size_t left, const struct vt_error *err);
 int undo_start(struct vt_loop *loop, struct vt_journal *journal, uint64_t from_id,
                const struct undo_context *context, undo_done done, void *ctx, struct vt_error *err);
 
-/* One entry now; not for domains (-ENOTSUP). */
+/* One entry now, not marked; not for domains (-ENOTSUP). */
 int undo_entry(const struct undo_context *context, const struct vt_journal_entry *entry,
                struct vt_error *err);
 

@@ -25,8 +25,9 @@ struct xml_mark {
 int xml_write_domain(const struct vt_domain *domain, const char *emulator, char **ret_xml,
                      struct vt_error *err);
 
-/* 1 and *ret filled when the document carries our mark, 0 when not, negative when it is no XML. Takes
- * a domain, or the mark alone as virDomainGetMetadata gives it for our namespace, which it drops. */
+/* 1 and *ret filled when the document carries our mark, 0 when not, negative when it is no XML.
+ * Takes a domain, or the mark alone as virDomainGetMetadata gives it for our namespace, which it
+ * drops. */
 int xml_read_mark(const char *xml, struct xml_mark *ret, struct vt_error *err);
 
 #endif

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/host/embed.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <inttypes.h>
+#include <openssl/evp.h>
+#include <pwd.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/scope.h"
+#include "base/text.h"
+#include "orchestrator/host/outer.h"
+
+#define QEMU_USER "libvirt-qemu"
+#define QEMU_USER_ID 64055 /* what Debian's libvirt-daemon-system takes */
+#define RUN_LIBVIRT "/run/libvirt"
+#define USERS_MAX (4 << 20)
+#define LOG_MAX_BYTES (1 << 20)
+
+/* The VMs run as this process's user, without what only a daemon can give them: other users,
+ * labels, namespaces, cgroups, virtlogd. */
+static const char qemu_conf[] = "user=\"root\"\n"
+                                "group=\"root\"\n"
+                                "dynamic_ownership=0\n"
+                                "remember_owner=0\n"
+                                "security_driver=\"none\"\n"
+                                "namespaces=[]\n"
+                                "cgroup_controllers=[]\n"
+                                "stdio_handler=\"file\"\n";
+
+static int below(const struct embed *embed, const char *name, char *path, size_t size)
+{
+    int n = snprintf(path, size, "%s/%s", embed->root, name);
+
+    return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
+}
+
+static int make_folders(const char *path, struct vt_error *err)
+{
+    char part[VT_PATH_MAX];
+
+    vt_text_copy(part, sizeof(part), path);
+    for (char *slash = strchr(part + 1, '/');; slash = strchr(slash + 1, '/')) {
+        if (slash)
+            *slash = 0;
+        if (mkdir(part, 0700) < 0 && errno != EEXIST)
+            return vt_error_errno(err, VT_KIND_CONFIG, errno, "make the folder %s", part);
+        if (!slash)
+            return 0;
+        *slash = '/';
+    }
+}
+
+/* Replaces path as a whole. */
+static int write_file(const char *path, const void *data, size_t len, mode_t mode,
+                      struct vt_error *err)
+{
+    char temporary[VT_PATH_MAX + 8];
+
+    snprintf(temporary, sizeof(temporary), "%s.new", path);
+    VT_AUTO_CLOSE int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+    if (fd < 0 || write(fd, data, len) != (ssize_t)len || fchmod(fd, mode) < 0 ||
+        rename(temporary, path) < 0)
+        return vt_error_errno(err, VT_KIND_INFRA, errno, "write %s", path);
+    return 0;
+}
+
+/* ---- lock ---- */
+
+static void read_holder(int fd, struct embed_holder *ret)
+{
+    char line[64] = "";
+    ssize_t n = pread(fd, line, sizeof(line) - 1, 0);
+    int pid = 0;
+
+    memset(ret, 0, sizeof(*ret));
+    if (n > 0 && sscanf(line, "%d %32s", &pid, ret->run) >= 1)
+        ret->pid = pid;
+    if (ret->pid <= 0)
+        ret->pid = -1; /* locked, its writer not yet done */
+}
+
+static bool is_same_file(int fd, const char *path)
+{
+    struct stat ours, named;
+
+    return fstat(fd, &ours) == 0 && stat(path, &named) == 0 && ours.st_ino == named.st_ino &&
+           ours.st_dev == named.st_dev;
+}
+
+static int busy(int fd, const char *root, struct vt_error *err)
+{
+    struct embed_holder holder;
+
+    read_holder(fd, &holder);
+    if (holder.pid < 0)
+        return vt_error_set(err, VT_KIND_INFRA, -EBUSY,
+                            "the embedded host %s is in use by another vtile", root);
+    return vt_error_set(err, VT_KIND_INFRA, -EBUSY,
+                        "the embedded host %s is in use by run %s (pid %d): wait for it, or "
+                        "end it with Ctrl-C there",
+                        root, holder.run[0] ? holder.run : "?", (int)holder.pid);
+}
+
+/* A lock of the open file description, which a look (F_OFD_GETLK) does not disturb. */
+static int take_lock(struct embed *embed, const char *run, struct vt_error *err)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    char path[VT_PATH_MAX], line[64];
+
+    below(embed, "vtile.lock", path, sizeof(path));
+    for (;;) {
+        VT_AUTO_CLOSE int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd < 0)
+            return vt_error_errno(err, VT_KIND_CONFIG, errno, "open %s", path);
+        if (fcntl(fd, F_OFD_SETLK, &lock) < 0) {
+            if (errno == EAGAIN || errno == EACCES)
+                return busy(fd, embed->root, err);
+            return vt_error_errno(err, VT_KIND_INFRA, errno, "lock %s", path);
+        }
+        /* The holder before us removes the file as it goes: then ours is nobody's. */
+        if (!is_same_file(fd, path))
+            continue;
+        int n = snprintf(line, sizeof(line), "%d %.32s\n", (int)getpid(), run ? run : "?");
+        if (ftruncate(fd, 0) < 0 || pwrite(fd, line, (size_t)n, 0) != n)
+            return vt_error_errno(err, VT_KIND_INFRA, errno, "write %s", path);
+        embed->lock_fd = vt_take_fd(fd);
+        return 0;
+    }
+}
+
+int embed_read_holder(const char *root, struct embed_holder *ret, struct vt_error *err)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    struct embed_holder holder = {0};
+    char path[VT_PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/vtile.lock", root);
+    VT_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 && errno != ENOENT)
+        return vt_error_errno(err, VT_KIND_CONFIG, errno, "open %s", path);
+    if (fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) < 0)
+        return vt_error_errno(err, VT_KIND_INFRA, errno, "look at the lock of %s", path);
+    if (fd >= 0 && lock.l_type != F_UNLCK)
+        read_holder(fd, &holder);
+    *ret = holder;
+    return 0;
+}
+
+/* ---- folder ---- */
+
+static int prepare(struct embed *embed, struct vt_error *err)
+{
+    char path[VT_PATH_MAX], log[VT_PATH_MAX + 16];
+    struct stat info;
+    int code;
+
+    below(embed, "etc", path, sizeof(path));
+    if ((code = make_folders(path, err)) < 0)
+        return code;
+    below(embed, "log", path, sizeof(path));
+    if ((code = make_folders(path, err)) < 0)
+        return code;
+    below(embed, "etc/qemu.conf", path, sizeof(path));
+    if ((code = write_file(path, qemu_conf, sizeof(qemu_conf) - 1, 0600, err)) < 0)
+        return code;
+    /* The driver talks to standard error unless told otherwise. */
+    below(embed, "log/libvirt.log", path, sizeof(path));
+    if (stat(path, &info) == 0 && info.st_size > LOG_MAX_BYTES && truncate(path, 0) < 0)
+        return vt_error_errno(err, VT_KIND_INFRA, errno, "empty %s", path);
+    snprintf(log, sizeof(log), "3:file:%s", path);
+    if (setenv("LIBVIRT_LOG_OUTPUTS", log, 0) < 0)
+        return vt_error_errno(err, VT_KIND_INFRA, errno, "set LIBVIRT_LOG_OUTPUTS");
+    return 0;
+}
+
+int embed_open(const char *root, const char *run, struct embed *ret, struct vt_error *err)
+{
+    struct embed embed = {.lock_fd = -1, .outer_mnt_fd = -1};
+    int code;
+
+    if (root[0] != '/' || strpbrk(root, "?&#%") || strlen(root) > EMBED_ROOT_MAX)
+        return vt_error_set(err, VT_KIND_CONFIG, -ENAMETOOLONG,
+                            "the embedded host's folder must be an absolute path of at most %d "
+                            "bytes, since sockets stand in it, without ?, &, # or %%: '%s' has "
+                            "%zu; set VTILE_STATE to a shorter one",
+                            EMBED_ROOT_MAX, root, strlen(root));
+    vt_text_copy(embed.root, sizeof(embed.root), root);
+    snprintf(embed.uri, sizeof(embed.uri), "qemu:///embed?root=%s", embed.root);
+    if ((code = make_folders(root, err)) < 0 || (code = take_lock(&embed, run, err)) < 0)
+        return code;
+    if ((code = prepare(&embed, err)) < 0) {
+        embed_close(&embed);
+        return vt_error_wrap(err, "prepare the embedded host");
+    }
+    embed.cache_cold = embed_cache_is_cold(root, "/usr/bin/qemu-system-x86_64");
+    *ret = embed;
+    return 0;
+}
+
+/* ---- mount namespace ---- */
+
+static int read_whole(const char *path, struct vt_buf *buf, struct vt_error *err)
+{
+    char chunk[8192];
+    size_t n;
+    VT_AUTO_FCLOSE FILE *f = fopen(path, "re");
+
+    if (!f)
+        return vt_error_errno(err, VT_KIND_INFRA, errno, "read %s", path);
+    while ((n = fread(chunk, 1, sizeof(chunk), f)) > 0)
+        vt_buf_add(buf, chunk, n);
+    if (ferror(f))
+        return vt_error_errno(err, VT_KIND_INFRA, EIO, "read %s", path);
+    return vt_buf_check(buf, path, err);
+}
+
+/* Puts a copy of file with one more line over it. */
+static int cover(const struct embed *embed, const char *file, const char *name, const char *line,
+                 struct vt_error *err)
+{
+    VT_AUTO_BUF struct vt_buf text = VT_BUF_INIT(USERS_MAX);
+    char copy[VT_PATH_MAX];
+    int code = read_whole(file, &text, err);
+
+    if (code < 0)
+        return code;
+    if (text.len && text.data[text.len - 1] != '\n')
+        vt_buf_adds(&text, "\n");
+    vt_buf_adds(&text, line);
+    below(embed, name, copy, sizeof(copy));
+    if ((code = vt_buf_check(&text, file, err)) < 0 ||
+        (code = write_file(copy, text.data, text.len, 0644, err)) < 0)
+        return code;
+    if (mount(copy, file, NULL, MS_BIND, NULL) < 0)
+        return vt_error_errno(err, VT_KIND_INFRA, errno, "mount %s over %s", copy, file);
+    return 0;
+}
+
+static int cover_users(const struct embed *embed, struct vt_error *err)
+{
+    bool no_user = !getpwnam(QEMU_USER), no_group = !getgrnam(QEMU_USER);
+    unsigned id = QEMU_USER_ID;
+    char line[96];
+    int code = 0;
+
+    while (getpwuid(id) || getgrgid(id))
+        id++;
+    if (no_user) {
+        snprintf(line, sizeof(line), QEMU_USER ":x:%u:%u::/nonexistent:/usr/sbin/nologin\n", id,
+                 id);
+        code = cover(embed, "/etc/passwd", "etc/passwd", line, err);
+    }
+    if (code == 0 && no_group) {
+        snprintf(line, sizeof(line), QEMU_USER ":x:%u:\n", id);
+        code = cover(embed, "/etc/group", "etc/group", line, err);
+    }
+    return code;
+}
+
+/* The mark says that an empty /run/libvirt is ours to remove, also after a kill. */
+static int make_run_libvirt(const struct embed *embed, struct vt_error *err)
+{
+    char mark[VT_PATH_MAX];
+
+    if (access(RUN_LIBVIRT, F_OK) == 0)
+        return 0;
+    below(embed, "made-run-libvirt", mark, sizeof(mark));
+    int code = write_file(mark, "", 0, 0600, err);
+    if (code == 0 && mkdir(RUN_LIBVIRT, 0755) < 0 && errno != EEXIST)
+        code = vt_error_errno(err, VT_KIND_INFRA, errno, "make the folder " RUN_LIBVIRT);
+    return code;
+}
+
+static int remove_run_libvirt(void *ctx)
+{
+    (void)ctx;
+    return rmdir(RUN_LIBVIRT) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+int embed_enter(struct embed *embed, struct vt_error *err)
+{
+    char run[VT_PATH_MAX];
+    int code;
+
+    below(embed, "run-libvirt", run, sizeof(run));
+    if ((code = outer_check_alone(err)) < 0 || (code = make_folders(run, err)) < 0 ||
+        (code = make_run_libvirt(embed, err)) < 0)
+        return code;
+    embed->outer_mnt_fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+    if (embed->outer_mnt_fd < 0)
+        return vt_error_errno(err, VT_KIND_INFRA, errno, "open /proc/self/ns/mnt");
+    if (unshare(CLONE_NEWNS) < 0) {
+        code = vt_error_errno(err, VT_KIND_CONFIG, errno,
+                              "make a mount namespace for the embedded host (run as root)");
+        close(embed->outer_mnt_fd);
+        embed->outer_mnt_fd = -1;
+        return code;
+    }
+    /* What the machine mounts still arrives here, nothing of ours goes there. */
+    if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
+        return vt_error_errno(err, VT_KIND_INFRA, errno, "keep our mounts to ourselves");
+    if (mount(run, RUN_LIBVIRT, NULL, MS_BIND, NULL) < 0)
+        return vt_error_errno(err, VT_KIND_INFRA, errno, "mount %s over " RUN_LIBVIRT, run);
+    return cover_users(embed, err);
+}
+
+/* ---- what is below the folder ---- */
+
+pid_t embed_domain_pid(const char *root, const char *domain)
+{
+    char path[VT_PATH_MAX], text[32] = "";
+    int64_t pid;
+
+    snprintf(path, sizeof(path), "%s/run/qemu/%s.pid", root, domain);
+    VT_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+        return 0;
+    text[strcspn(text, "\n")] = 0;
+    return vt_text_parse_int(text, 1, INT32_MAX, &pid, NULL) == 0 ? (pid_t)pid : 0;
+}
+
+/* libvirt keeps its answers under the SHA-256 of the binary's path, with the binary's ctime inside
+ * (virFileCache, virQEMUCapsIsValid). */
+bool embed_cache_is_cold(const char *root, const char *emulator)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned len = 0;
+    char hex[2 * EVP_MAX_MD_SIZE + 1], path[VT_PATH_MAX], wanted[64], head[512] = "";
+    struct stat binary;
+
+    if (stat(emulator, &binary) < 0 ||
+        !EVP_Digest(emulator, strlen(emulator), digest, &len, EVP_sha256(), NULL))
+        return true;
+    vt_text_hex(digest, len, hex);
+    snprintf(path, sizeof(path), "%s/cache/qemu/capabilities/%s.xml", root, hex);
+    VT_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || read(fd, head, sizeof(head) - 1) <= 0)
+        return true;
+    snprintf(wanted, sizeof(wanted), "<qemuctime>%jd</qemuctime>", (intmax_t)binary.st_ctime);
+    return !strstr(head, wanted);
+}
+
+void embed_forget_domain(const char *root, const char *domain)
+{
+    char path[VT_PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/log/qemu/%s.log", root, domain);
+    unlink(path);
+}
+
+void embed_close(struct embed *embed)
+{
+    char path[VT_PATH_MAX];
+
+    if (!embed->root[0] || embed->lock_fd < 0)
+        return;
+    below(embed, "made-run-libvirt", path, sizeof(path));
+    if (access(path, F_OK) == 0) {
+        int code = outer_run(embed->outer_mnt_fd, remove_run_libvirt, NULL);
+        if (code == 0 || code == -ENOTEMPTY) /* somebody uses it by now */
+            unlink(path);
+    }
+    /* Removed before it is unlocked: a later opener sees that its file is another. */
+    below(embed, "vtile.lock", path, sizeof(path));
+    unlink(path);
+    close(embed->lock_fd);
+    embed->lock_fd = -1;
+    if (embed->outer_mnt_fd >= 0)
+        close(embed->outer_mnt_fd);
+    embed->outer_mnt_fd = -1;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * QEMUs that no driver speaks for. A process is told by its program and its arguments, read again
+ * through a pidfd, so that the signal reaches what was looked at and nothing that took its number.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/scope.h"
+#include "orchestrator/host/embed.h"
+
+#define ARGUMENTS_MAX 65536
+#define END_TIMEOUT_MS 10000
+
+struct search {
+    const char *uuid; /* a whole argument, or NULL */
+    const char *root; /* a folder that an argument holds, or NULL */
+    const pid_t *keep;
+    size_t nkeep;
+};
+
+static bool program_is_qemu(pid_t pid)
+{
+    char link[64], target[PATH_MAX];
+
+    snprintf(link, sizeof(link), "/proc/%d/exe", (int)pid);
+    ssize_t n = readlink(link, target, sizeof(target) - 1);
+    if (n <= 0)
+        return false;
+    target[n] = 0;
+    const char *name = strrchr(target, '/');
+    return name && !strncmp(name + 1, "qemu-system-", strlen("qemu-system-"));
+}
+
+static bool arguments_match(pid_t pid, const struct search *search)
+{
+    char path[64], folder[VT_PATH_MAX + 2];
+    VT_AUTO_FREE char *text = calloc(1, ARGUMENTS_MAX + 1);
+    ssize_t len = 0, n;
+
+    snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+    VT_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || !text)
+        return false;
+    while (len < ARGUMENTS_MAX && (n = read(fd, text + len, (size_t)(ARGUMENTS_MAX - len))) > 0)
+        len += n;
+    snprintf(folder, sizeof(folder), "%s/", search->root ? search->root : "");
+    for (const char *arg = text; arg < text + len; arg += strlen(arg) + 1)
+        if ((search->uuid && !strcmp(arg, search->uuid)) || (search->root && strstr(arg, folder)))
+            return true;
+    return false;
+}
+
+static bool is_wanted(pid_t pid, const struct search *search)
+{
+    for (size_t i = 0; i < search->nkeep; i++)
+        if (search->keep[i] == pid)
+            return false;
+    return program_is_qemu(pid) && arguments_match(pid, search);
+}
+
+/* 1 when it ended, 0 when it was another or gone, -ETIMEDOUT. */
+static int end(pid_t pid, const struct search *search)
+{
+    VT_AUTO_CLOSE int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    struct pollfd gone = {.fd = fd, .events = POLLIN};
+
+    if (fd < 0 || !is_wanted(pid, search) || syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0))
+        return 0;
+    return poll(&gone, 1, END_TIMEOUT_MS) == 1 ? 1 : -ETIMEDOUT;
+}
+
+static int end_all(const struct search *search)
+{
+    DIR *proc = opendir("/proc");
+    struct dirent *entry;
+    int ended = 0, failed = 0;
+
+    if (!proc)
+        return -errno;
+    while ((entry = readdir(proc))) {
+        pid_t pid = isdigit((unsigned char)entry->d_name[0]) ? (pid_t)atoi(entry->d_name) : 0;
+        if (pid <= 1 || !is_wanted(pid, search))
+            continue;
+        int code = end(pid, search);
+        if (code < 0)
+            failed = code;
+        else
+            ended += code;
+    }
+    closedir(proc);
+    return failed < 0 ? failed : ended;
+}
+
+int embed_end_uuid(const char *uuid)
+{
+    struct search search = {.uuid = uuid};
+
+    return strlen(uuid) == 36 ? end_all(&search) : 0;
+}
+
+int embed_end_strays(const char *root, const pid_t *known, size_t nknown)
+{
+    struct search search = {.root = root, .keep = known, .nkeep = nknown};
+
+    return end_all(&search);
+}
