@@ -44,7 +44,7 @@ __attribute__((format(printf, 4, 0))) static int fill(struct vt_error *err, enum
     return code;
 }
 
-int vt_error_set(struct vt_error *err, enum vt_kind kind, int code, const char *fmt, ...)
+int(vt_error_set)(struct vt_error *err, enum vt_kind kind, int code, const char *fmt, ...)
 {
     va_list ap;
 
@@ -63,7 +63,7 @@ static void append(struct vt_error *err, const char *separator, const char *tail
         mark_cut(err->text, sizeof(err->text));
 }
 
-int vt_error_errno(struct vt_error *err, enum vt_kind kind, int errnum, const char *fmt, ...)
+int(vt_error_errno)(struct vt_error *err, enum vt_kind kind, int errnum, const char *fmt, ...)
 {
     va_list ap;
     int code;
@@ -81,7 +81,7 @@ int vt_error_errno(struct vt_error *err, enum vt_kind kind, int errnum, const ch
     return code;
 }
 
-int vt_error_at(struct vt_error *err, const char *file, int line, int column, const char *fmt, ...)
+int(vt_error_at)(struct vt_error *err, const char *file, int line, int column, const char *fmt, ...)
 {
     char kept[VT_ERROR_FILE_MAX];
     va_list ap;
@@ -100,7 +100,7 @@ int vt_error_at(struct vt_error *err, const char *file, int line, int column, co
     return code;
 }
 
-int vt_error_wrap(struct vt_error *err, const char *fmt, ...)
+int(vt_error_wrap)(struct vt_error *err, const char *fmt, ...)
 {
     char text[VT_ERROR_TEXT_MAX];
     va_list ap;

@@ -35,7 +35,13 @@ struct vt_error {
     char text[VT_ERROR_TEXT_MAX]; /* without position; cut with "..." when too long */
 };
 
-#define VT_ERROR_INIT {VT_KIND_NONE, 0, {0}, 0, 0, {0}}
+#define VT_ERROR_INIT               \
+    {                               \
+        VT_KIND_NONE, 0, {0}, 0, 0, \
+        {                           \
+            0                       \
+        }                           \
+    }
 
 /* Fills *err. code must be negative; a code >= 0 is stored as -EINVAL. Returns the code. */
 int vt_error_set(struct vt_error *err, enum vt_kind kind, int code, const char *fmt, ...)
@@ -51,8 +57,19 @@ int vt_error_at(struct vt_error *err, const char *file, int line, int column, co
 
 /* Puts "<fmt>: " before the text; position, kind and code stay. Returns err->code, or -EIO
  * where err is NULL. */
-int vt_error_wrap(struct vt_error *err, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
+int vt_error_wrap(struct vt_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* These never return 0, and neither compilers nor analyzers could know it from another file. */
+static inline int vt_error_negative(int code)
+{
+    if (code >= 0)
+        __builtin_unreachable();
+    return code;
+}
+#define vt_error_set(...) vt_error_negative(vt_error_set(__VA_ARGS__))
+#define vt_error_errno(...) vt_error_negative(vt_error_errno(__VA_ARGS__))
+#define vt_error_at(...) vt_error_negative(vt_error_at(__VA_ARGS__))
+#define vt_error_wrap(...) vt_error_negative(vt_error_wrap(__VA_ARGS__))
 
 void vt_error_clear(struct vt_error *err);
 

@@ -22,6 +22,7 @@ cppcheck)
     cppcheck --quiet --error-exitcode=1 --enable=warning,performance,portability \
         --inline-suppr --suppressions-list=.cppcheck-suppressions --std=c11 --language=c \
         --cppcheck-build-dir="$build/cppcheck" -I . -D_GNU_SOURCE -D__linux__ -D__x86_64__ \
+        --library=scripts/cppcheck.cfg \
         --template='{file}:{line}:{column}: {severity}: {message} [{id}]' \
         --file-list="$build/cppcheck.files"
     ;;

@@ -15,7 +15,7 @@ FOLDERS = [("tuning/xen/abi/", {"MIT"}),
            ("tuning/xen/", {"GPL-2.0-only", "GPL-2.0"}),
            ("tuning/sim/", {"GPL-2.0-only", "GPL-2.0"})]
 ENDINGS = {".c", ".h", ".S", ".sh", ".py", ".cmake", ".yaml", ".php", ".sql", ".js", ".css",
-           ".html", ".svg", ".in", ".conf", ".1", ".5", ".7"}
+           ".html", ".svg", ".cfg", ".in", ".conf", ".1", ".5", ".7"}
 NAMES = {"CMakeLists.txt", "packages.txt", "skips-ci.txt", "dev", "run", ".clang-tidy"}
 # Inputs and expected outputs of tests are kept byte for byte.
 DATA = re.compile(r"^tests/(.*/)?(data|corpus|golden)/")
