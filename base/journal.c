@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/journal_entries.h"
+#include "base/point.h"
 #include "base/scope.h"
 #include "base/text.h"
 
@@ -28,8 +29,9 @@ struct vt_journal {
 
 void (*vt_journal_step_hook)(const char *step);
 
-static void step(const char *name)
+VT_POINT void vt_journal_point(const char *name)
 {
+    __asm__ volatile("" : : "r"(name) : "memory");
     if (vt_journal_step_hook)
         vt_journal_step_hook(name);
 }
@@ -76,7 +78,7 @@ static int append(struct vt_journal *journal, const struct vt_buf *line, size_t 
     if (line->len > max || journal->size > max - line->len)
         return vt_error_set(err, VT_KIND_INFRA, -EFBIG, "journal %s: larger than %zu bytes",
                             journal->path, max);
-    step("append");
+    vt_journal_point("append");
     r = write_all(journal->fd, line->data, line->len);
     if (r < 0) {
         if (ftruncate(journal->fd, (off_t)journal->size) < 0)
@@ -85,7 +87,7 @@ static int append(struct vt_journal *journal, const struct vt_buf *line, size_t 
     }
     journal->size += line->len;
     journal->dirty = true;
-    step("appended");
+    vt_journal_point("appended");
     return 0;
 }
 
@@ -95,14 +97,14 @@ int vt_journal_sync(struct vt_journal *journal, struct vt_error *err)
 
     if (r < 0 || !journal->dirty)
         return r;
-    step("sync");
+    vt_journal_point("sync");
     if (fdatasync(journal->fd) < 0) {
         /* The kernel has marked the lost pages clean: a second try would lie. */
         journal->broken = true;
         return vt_error_errno(err, VT_KIND_INFRA, errno, "journal %s: sync", journal->path);
     }
     journal->dirty = false;
-    step("synced");
+    vt_journal_point("synced");
     return 0;
 }
 

@@ -75,5 +75,6 @@ bool vt_journal_all_undone(const struct vt_journal *journal);
 /* Test hook: called with a step's name ("append", "appended", "sync", "synced") before and after
  * each write and each sync; NULL: none. */
 extern void (*vt_journal_step_hook)(const char *step);
+void vt_journal_point(const char *step);
 
 #endif

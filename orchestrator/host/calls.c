@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/point.h"
 #include "base/scope.h"
 #include "base/text.h"
 
 void (*host_call_hook)(const char *call, bool before);
 
-/* Never inlined: a debugger stops here by name. */
-__attribute__((noinline)) void vt_host_call_point(const char *call, bool before)
+VT_POINT void vt_host_call_point(const char *call, bool before)
 {
     __asm__ volatile("" : : "r"(call), "r"((int)before) : "memory");
     if (host_call_hook)
