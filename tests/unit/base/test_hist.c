@@ -77,7 +77,7 @@ static void quantiles_keep_their_bound(void **state)
     (void)state;
     vt_rng_seed(&rng, 1, "hist", 0);
     for (unsigned round = 0; round < 200; round++) {
-        uint64_t n = 1 + vt_rng_below(&rng, round < 100 ? 20 : VT_COUNT(values));
+        uint64_t n = 1 + vt_rng_below(&rng, round < 150 ? 20 : VT_COUNT(values));
         unsigned __int128 sum = 0;
 
         vt_hist_init(h);
@@ -95,6 +95,11 @@ static void quantiles_keep_their_bound(void **state)
 
             assert_true(within_bound(got, true_quantile(values, n, points[i])));
             assert_true(got >= values[0] && got <= values[n - 1]);
+        }
+        for (uint64_t rank = 0; rank <= n + 1; rank++) {
+            uint64_t index = rank == 0 ? 0 : rank > n ? n - 1 : rank - 1;
+
+            assert_true(within_bound(vt_hist_at_rank(h, rank), values[index]));
         }
     }
 }
