@@ -285,7 +285,7 @@ static int replay_intent(struct vt_journal_entries *entries, const json_t *objec
         r = vt_json_get_string(object, "original", &entry.original, err);
     if (r == 0)
         r = vt_json_get_string(object, "value", &entry.value, err);
-    if (r < 0)
+    if (r != 0)
         return r;
     if (json_object_size(object) != 6)
         return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "unknown keys");

@@ -335,7 +335,7 @@ static size_t read_stream(struct run *run, int *fd)
     }
     if (fd == &run->err_fd)
         keep_tail(run, data, (size_t)n);
-    else {
+    else if (run->out) {
         vt_buf_add(run->out, data, (size_t)n);
         if (run->out->failed)
             end_child(run, run->out->no_memory ? -ENOMEM : -ENOBUFS);

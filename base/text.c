@@ -363,15 +363,17 @@ void vt_text_hex(const void *data, size_t len, char *out)
     out[2 * len] = '\0';
 }
 
-static int hex_digit(char c)
+#define NO_DIGIT 16U
+
+static unsigned hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
-        return c - '0';
+        return (unsigned)(c - '0');
     if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
+        return (unsigned)(c - 'a') + 10;
     if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
+        return (unsigned)(c - 'A') + 10;
+    return NO_DIGIT;
 }
 
 bool vt_text_unhex(const char *text, void *data, size_t len)
@@ -380,7 +382,7 @@ bool vt_text_unhex(const char *text, void *data, size_t len)
 
     /* Checked whole before the first byte is written. */
     for (size_t i = 0; i < 2 * len; i++) {
-        if (hex_digit(text[i]) < 0)
+        if (hex_digit(text[i]) == NO_DIGIT)
             return false;
     }
     if (text[2 * len] != '\0')

@@ -196,7 +196,7 @@ static int read_record(const json_t *json, struct archive_contents *contents, st
                             (int64_t)(ARCHIVE_PARTS_MAX * ARCHIVE_PART_RECORD_BYTES), &bytes, err);
     if (r == 0)
         r = vt_json_get_string(record, "sha256", &hash, err);
-    if (r < 0)
+    if (r != 0)
         return r;
     if (!vt_text_unhex(hash, contents->record_hash, ARCHIVE_HASH_BYTES))
         return refuse(err, "the record's sha256 is no SHA-256");

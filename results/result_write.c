@@ -20,12 +20,19 @@ static void write_points(struct vt_json *w, const char *key, int64_t points)
 }
 
 /* Whole microseconds, so that the digits are those of an integer. */
+static double milliseconds(int64_t ns)
+{
+    int64_t us = (ns + 500) / 1000;
+
+    return (double)us / 1000;
+}
+
 static void write_ms(struct vt_json *w, const char *key, int64_t ns)
 {
     if (ns < 0 || ns == QOS_BEYOND)
         vt_json_null(w, key);
     else
-        vt_json_double(w, key, (double)((ns + 500) / 1000) / 1000, 3);
+        vt_json_double(w, key, milliseconds(ns), 3);
 }
 
 static void write_reasons(struct vt_json *w, const struct verdict *verdict)
@@ -159,7 +166,7 @@ static void print_ms(char buf[24], int64_t ns)
     else if (ns < 0)
         vt_text_copy(buf, 24, "-");
     else
-        snprintf(buf, 24, "%.3f", (double)((ns + 500) / 1000) / 1000);
+        snprintf(buf, 24, "%.3f", milliseconds(ns));
 }
 
 static void print_line(struct vt_buf *out, const struct qos_line *line)

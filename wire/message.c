@@ -177,16 +177,13 @@ int wire_sample_read(const struct wire_frame *frame, int64_t *ret_t_ns, json_t *
         rc = vt_json_get_int(json, "t_ns", 0, CLOCK_MAX_NS, &t_ns, err);
     if (rc == 0)
         rc = vt_json_get_object(json, "series", &series, err);
-    if (rc < 0)
+    if (rc != 0)
         return rc;
     if (json_object_size(series) > WIRE_SERIES_MAX)
         return refuse(err, "sample: too many series");
-    json_object_foreach(
-        (json_t *)series, name,
-        value) if (!wire_name_ok(name) || !json_is_number(value) ||
-                   !isfinite(json_number_value(
-                       value))) return refuse(err,
-                                              "sample: a series without a proper name or number");
+    json_object_foreach((json_t *)series, name, value)
+        if (!wire_name_ok(name) || !json_is_number(value) || !isfinite(json_number_value(value)))
+            return refuse(err, "sample: a series without a proper name or number");
     *ret_t_ns = t_ns;
     *ret = vt_take_ptr(json);
     return 0;
@@ -223,18 +220,18 @@ json_t *wire_totals_write(const struct vt_record_totals *totals)
     return json;
 }
 
-int wire_totals_read(const json_t *json, struct vt_record_totals *ret, struct vt_error *err)
+int wire_totals_read(const json_t *totals, struct vt_record_totals *ret, struct vt_error *err)
 {
     struct vt_record_totals got = {0};
     int64_t value;
-    int rc = vt_json_get_int(json, "tile", 1, VT_RECORD_TILES_MAX, &value, err);
+    int rc = vt_json_get_int(totals, "tile", 1, VT_RECORD_TILES_MAX, &value, err);
     got.tile = rc == 0 ? (unsigned)value : 0;
     if (rc == 0)
-        rc = get_name(json, "role", got.role, sizeof got.role, err);
+        rc = get_name(totals, "role", got.role, sizeof got.role, err);
     if (rc == 0)
-        rc = get_text(json, "first_failure", got.first_failure, sizeof got.first_failure, err);
+        rc = get_text(totals, "first_failure", got.first_failure, sizeof got.first_failure, err);
     for (size_t i = 0; rc == 0 && i < VT_COUNT(totals_fields); i++) {
-        rc = vt_json_get_int(json, totals_fields[i].key, 0, INT64_C(1) << 53, &value, err);
+        rc = vt_json_get_int(totals, totals_fields[i].key, 0, INT64_C(1) << 53, &value, err);
         if (rc == 0)
             memcpy((char *)&got + totals_fields[i].offset, &(uint64_t){(uint64_t)value},
                    sizeof(uint64_t));
