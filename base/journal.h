@@ -26,7 +26,8 @@
 #define VT_JOURNAL_OBJECT_MAX 4095
 #define VT_JOURNAL_VALUE_MAX 65535
 #define VT_JOURNAL_ENTRIES_MAX 1000000
-#define VT_JOURNAL_BYTES_MAX (256U << 20) /* intents: three quarters of it; marks find room after */
+/* Intents may take three quarters of it; marks find room after. */
+#define VT_JOURNAL_BYTES_MAX (256U << 20)
 
 enum vt_journal_state { VT_JOURNAL_INTENT, VT_JOURNAL_APPLIED, VT_JOURNAL_UNDONE };
 
@@ -75,6 +76,6 @@ bool vt_journal_all_undone(const struct vt_journal *journal);
 /* Test hook: called with a step's name ("append", "appended", "sync", "synced") before and after
  * each write and each sync; NULL: none. */
 extern void (*vt_journal_step_hook)(const char *step);
-void vt_journal_point(const char *step);
+void vt_journal_point(const char *name);
 
 #endif

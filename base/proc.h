@@ -16,11 +16,11 @@
 #include "base/text.h"
 
 struct vt_proc_spec {
-    const char *const *argv;   /* argv[0] is looked up in PATH */
-    const char *const *env;    /* NULL: the caller's */
-    const char *dir;           /* NULL: the caller's */
-    int stdin_fd;              /* -1: /dev/null */
-    int stdout_fd, stderr_fd;  /* -1: /dev/null; VT_PROC_INHERIT: the caller's */
+    const char *const *argv;  /* argv[0] is looked up in PATH */
+    const char *const *env;   /* NULL: the caller's */
+    const char *dir;          /* NULL: the caller's */
+    int stdin_fd;             /* -1: /dev/null */
+    int stdout_fd, stderr_fd; /* -1: /dev/null; VT_PROC_INHERIT: the caller's */
     bool die_with_parent;
     const char *netns_path; /* NULL: the caller's; else setns before exec */
     /* A process group of its own: the terminal's Ctrl-C does not reach it, and vt_proc_run_spec
@@ -28,7 +28,10 @@ struct vt_proc_spec {
     bool own_group;
 };
 #define VT_PROC_INHERIT (-2)
-#define VT_PROC_SPEC_INIT {NULL, NULL, NULL, -1, -1, -1, true, NULL, false}
+#define VT_PROC_SPEC_INIT                                                         \
+    {                                                                             \
+        .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1, .die_with_parent = true \
+    }
 
 /* Starts; an exec that fails is reported here (close-on-exec pipe), not as exit 127. */
 int vt_proc_spawn(const struct vt_proc_spec *spec, pid_t *ret_pid, struct vt_error *err);

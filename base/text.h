@@ -17,12 +17,15 @@ struct vt_buf {
     char *data; /* NUL-terminated after any successful append; NULL while empty */
     size_t len; /* without the NUL */
     size_t cap;
-    size_t max;  /* len never passes this */
-    bool failed; /* an append was refused or memory ran out */
+    size_t max;     /* len never passes this */
+    bool failed;    /* an append was refused or memory ran out */
     bool no_memory; /* of the two, the latter */
 };
 
-#define VT_BUF_INIT(max_bytes) {NULL, 0, 0, (max_bytes), false, false}
+#define VT_BUF_INIT(max_bytes) \
+    {                          \
+        .max = (max_bytes)     \
+    }
 
 void vt_buf_dispose(struct vt_buf *buf); /* frees; the buffer is empty and usable again */
 void vt_buf_reset(struct vt_buf *buf);   /* empties, keeps memory, clears failed */

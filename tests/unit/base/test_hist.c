@@ -247,8 +247,7 @@ static void percentiles_stay_inside_the_data(void **state)
     size_t i, k, checks = 0;
 
     (void)state;
-    json_array_foreach(cases, i, one)
-    {
+    json_array_foreach(cases, i, one) {
         vt_hist_init(h);
         json_array_foreach(json_object_get(one, "values_us"), k, value)
             vt_hist_record(h, json_integer_value(value) * VT_NS_PER_US);
