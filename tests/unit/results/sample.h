@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <stdlib.h>
 #include <cmocka.h>
 
 #include "base/error.h"
