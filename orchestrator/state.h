@@ -22,5 +22,7 @@ struct state {
 int state_locate(struct state *ret, struct vt_error *err);
 /* Makes the folders (0700) and the controller's id. */
 int state_open(struct state *ret, struct vt_error *err);
+/* A folder and its parents, 0700 where they are not there yet. */
+int state_make_folder(const char *path, struct vt_error *err);
 
 #endif

@@ -18,6 +18,7 @@
 #include "base/scope.h"
 #include "base/text.h"
 #include "orchestrator/host/outer.h"
+#include "orchestrator/state.h"
 
 #define QEMU_USER "libvirt-qemu"
 #define QEMU_USER_ID 64055 /* what Debian's libvirt-daemon-system takes */
@@ -41,22 +42,6 @@ static int below(const struct embed *embed, const char *name, char *path, size_t
     int n = snprintf(path, size, "%s/%s", embed->root, name);
 
     return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
-}
-
-static int make_folders(const char *path, struct vt_error *err)
-{
-    char part[VT_PATH_MAX];
-
-    vt_text_copy(part, sizeof(part), path);
-    for (char *slash = strchr(part + 1, '/');; slash = strchr(slash + 1, '/')) {
-        if (slash)
-            *slash = 0;
-        if (mkdir(part, 0700) < 0 && errno != EEXIST)
-            return vt_error_errno(err, VT_KIND_CONFIG, errno, "make the folder %s", part);
-        if (!slash)
-            return 0;
-        *slash = '/';
-    }
 }
 
 /* Replaces path as a whole. */
@@ -164,10 +149,10 @@ static int prepare(struct embed *embed, struct vt_error *err)
     int code;
 
     below(embed, "etc", path, sizeof(path));
-    if ((code = make_folders(path, err)) < 0)
+    if ((code = state_make_folder(path, err)) < 0)
         return code;
     below(embed, "log", path, sizeof(path));
-    if ((code = make_folders(path, err)) < 0)
+    if ((code = state_make_folder(path, err)) < 0)
         return code;
     below(embed, "etc/qemu.conf", path, sizeof(path));
     if ((code = write_file(path, qemu_conf, sizeof(qemu_conf) - 1, 0600, err)) < 0)
@@ -195,7 +180,7 @@ int embed_open(const char *root, const char *run, struct embed *ret, struct vt_e
                             EMBED_ROOT_MAX, root, strlen(root));
     vt_text_copy(embed.root, sizeof(embed.root), root);
     snprintf(embed.uri, sizeof(embed.uri), "qemu:///embed?root=%s", embed.root);
-    if ((code = make_folders(root, err)) < 0 || (code = take_lock(&embed, run, err)) < 0)
+    if ((code = state_make_folder(root, err)) < 0 || (code = take_lock(&embed, run, err)) < 0)
         return code;
     if ((code = prepare(&embed, err)) < 0) {
         embed_close(&embed);
@@ -292,7 +277,7 @@ int embed_enter(struct embed *embed, struct vt_error *err)
     int code;
 
     below(embed, "run-libvirt", run, sizeof(run));
-    if ((code = outer_check_alone(err)) < 0 || (code = make_folders(run, err)) < 0 ||
+    if ((code = outer_check_alone(err)) < 0 || (code = state_make_folder(run, err)) < 0 ||
         (code = make_run_libvirt(embed, err)) < 0)
         return code;
     embed->outer_mnt_fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
