@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tiles/load/order.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "tiles/roles/role.h"
+
+#define HOUR_NS (3600 * VT_NS_PER_S)
+#define LENGTH_MAX_NS (24 * 11 * HOUR_NS) /* VT_RECORD_SECONDS_MAX and some */
+#define RATE_MAX INT64_C(1000000000000)   /* a million a second, in millionths */
+#define CONNECTIONS_MAX 65536
+#define MILLION 1000000
+
+/* The numbers of a load section that are carried, in one place for both ways. */
+static const struct {
+    const char *key;
+    size_t offset;
+    int64_t min, max;
+} numbers[] = {
+    {"connections", offsetof(struct spec_load, connections), 1, CONNECTIONS_MAX},
+    {"timeout_ns", offsetof(struct spec_load, timeout_ns), 1, HOUR_NS},
+    {"think_mean_ns", offsetof(struct spec_load, think_mean_ns), 0, HOUR_NS},
+    {"think_max_ns", offsetof(struct spec_load, think_max_ns), 0, HOUR_NS},
+    {"think_share", offsetof(struct spec_load, think_share), 0, MILLION},
+    {"expected_ns", offsetof(struct spec_load, expected_ns), 0, HOUR_NS},
+    {"good_limit_ns", offsetof(struct spec_load, good_limit_ns), 1, HOUR_NS},
+};
+#define NNUMBERS (sizeof(numbers) / sizeof(numbers[0]))
+
+static int64_t *number_at(const struct spec_load *load, size_t i)
+{
+    return (int64_t *)((char *)load + numbers[i].offset);
+}
+
+void load_order_segments(struct load_order *order, const struct spec_preset *preset)
+{
+    order->segments[0] = (struct schedule_segment){preset->ramp_ns, true};
+    order->segments[1] = (struct schedule_segment){preset->warm_ns, false};
+    order->segments[2] = (struct schedule_segment){preset->measure_ns, false};
+    order->nsegments = 3;
+    order->drain_ns = preset->drain_ns;
+    order->window_from_ns = preset->ramp_ns + preset->warm_ns;
+}
+
+static json_t *write_load(const struct spec_load *load)
+{
+    json_t *json = json_pack("{s:i}", "loop", load->loop);
+    json_t *operations = json_array();
+    bool bad = !json || !operations;
+
+    for (size_t i = 0; !bad && i < NNUMBERS; i++)
+        bad = json_object_set_new(json, numbers[i].key, json_integer(*number_at(load, i))) != 0;
+    for (size_t i = 0; !bad && i < load->noperations; i++)
+        bad = json_array_append_new(operations, json_pack("{s:s, s:I}", "name",
+                                                          load->operations[i].name, "good_limit_ns",
+                                                          load->operations[i].good_limit_ns)) != 0;
+    if (bad || json_object_set(json, "operations", operations) != 0) {
+        json_decref(json);
+        json = NULL;
+    }
+    json_decref(operations);
+    return json;
+}
+
+json_t *load_order_write(const struct load_order *order, struct vt_error *err)
+{
+    char seed[24];
+    json_t *segments = json_array();
+    json_t *json;
+    bool bad = !segments;
+
+    snprintf(seed, sizeof(seed), "%llu", (unsigned long long)order->seed);
+    for (unsigned i = 0; !bad && i < order->nsegments; i++)
+        bad = json_array_append_new(segments, json_pack("{s:I, s:b}", "length_ns",
+                                                        (json_int_t)order->segments[i].length_ns,
+                                                        "ramp", order->segments[i].ramp)) != 0;
+    json = bad ? NULL
+               : json_pack("{s:i, s:s, s:s, s:I, s:O, s:I, s:I, s:{s:s, s:s}, s:o}", "tile",
+                           (int)order->tile, "role", order->role, "seed", seed, "rate",
+                           (json_int_t)order->rate, "segments", segments, "drain_ns",
+                           (json_int_t)order->drain_ns, "window_from_ns",
+                           (json_int_t)order->window_from_ns, "target", "address", order->address,
+                           "server_name", order->server_name, "load", write_load(&order->load));
+    json_decref(segments);
+    if (!json)
+        vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "order for %s of tile %u", order->role,
+                     order->tile);
+    return json;
+}
+
+static int read_text(const json_t *json, const char *key, char *dst, size_t size,
+                     struct vt_error *err)
+{
+    const char *text;
+    int ret = vt_json_get_string(json, key, &text, err);
+
+    if (ret == 0 && !vt_text_copy(dst, size, text))
+        ret = vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "%s: longer than %zu bytes", key,
+                           size - 1);
+    return ret;
+}
+
+static int read_operations(const json_t *json, const struct driver *driver, struct spec_load *load,
+                           struct vt_error *err)
+{
+    const json_t *array;
+    int ret = vt_json_get_array(json, "operations", SPEC_OPERATIONS_MAX, &array, err);
+
+    if (ret < 0)
+        return ret;
+    for (size_t i = 0; ret == 0 && i < json_array_size(array); i++) {
+        struct spec_operation *operation = &load->operations[load->noperations++];
+        const json_t *item = json_array_get(array, i);
+        bool known = false;
+
+        ret = read_text(item, "name", operation->name, sizeof(operation->name), err);
+        if (ret == 0)
+            ret =
+                vt_json_get_int(item, "good_limit_ns", 1, HOUR_NS, &operation->good_limit_ns, err);
+        for (unsigned o = 0; ret == 0 && o < driver->noperations; o++)
+            known |= !strcmp(driver->operations[o], operation->name);
+        if (ret == 0 && !known)
+            ret = vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "%s has no operation '%s'",
+                               driver->name, operation->name);
+    }
+    return ret;
+}
+
+static int read_load(const json_t *order, const struct driver *driver, struct spec_load *load,
+                     struct vt_error *err)
+{
+    const json_t *json;
+    int64_t loop;
+    int ret = vt_json_get_object(order, "load", &json, err);
+
+    if (ret == 0)
+        ret = vt_json_get_int(json, "loop", SPEC_LOOP_OPEN, SPEC_LOOP_CLOSED, &loop, err);
+    if (ret < 0)
+        return ret;
+    load->loop = (int)loop;
+    for (size_t i = 0; ret == 0 && i < NNUMBERS; i++)
+        ret = vt_json_get_int(json, numbers[i].key, numbers[i].min, numbers[i].max,
+                              number_at(load, i), err);
+    return ret < 0 ? ret : read_operations(json, driver, load, err);
+}
+
+static int read_segments(const json_t *json, struct load_order *order, struct vt_error *err)
+{
+    const json_t *array;
+    int64_t sum_ns = 0;
+    int ret = vt_json_get_array(json, "segments", ORDER_SEGMENTS_MAX, &array, err);
+
+    if (ret < 0)
+        return ret;
+    for (size_t i = 0; ret == 0 && i < json_array_size(array); i++) {
+        struct schedule_segment *segment = &order->segments[order->nsegments++];
+        const json_t *item = json_array_get(array, i);
+
+        ret = vt_json_get_int(item, "length_ns", 0, LENGTH_MAX_NS, &segment->length_ns, err);
+        segment->ramp = json_is_true(json_object_get(item, "ramp"));
+        sum_ns += segment->length_ns;
+    }
+    if (ret == 0)
+        ret = vt_json_get_int(json, "window_from_ns", 0, sum_ns, &order->window_from_ns, err);
+    return ret;
+}
+
+static int read_seed(const json_t *json, uint64_t *ret_seed, struct vt_error *err)
+{
+    const char *text;
+    char *end;
+    int ret = vt_json_get_string(json, "seed", &text, err);
+
+    if (ret < 0)
+        return ret;
+    errno = 0;
+    *ret_seed = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0)
+        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "seed: not a number of 64 bits");
+    return 0;
+}
+
+static const struct driver *driver_of(const char *name)
+{
+    const struct role *role = role_find(name);
+
+    return role ? role->driver : NULL;
+}
+
+int load_order_read(const json_t *json, struct load_order *ret, struct vt_error *err)
+{
+    const struct driver *driver = NULL;
+    const json_t *target;
+    struct load_order order;
+    int64_t tile = 0;
+    int code;
+
+    memset(&order, 0, sizeof(order));
+    code = vt_json_get_int(json, "tile", 1, SPEC_TILES_MAX, &tile, err);
+    if (code == 0)
+        code = read_text(json, "role", order.role, sizeof(order.role), err);
+    if (code == 0 && !(driver = driver_of(order.role)))
+        code = vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "no role '%s' that can be driven",
+                            order.role);
+    if (code == 0)
+        code = read_seed(json, &order.seed, err);
+    if (code == 0)
+        code = vt_json_get_int(json, "rate", 1, RATE_MAX, &order.rate, err);
+    if (code == 0)
+        code = read_segments(json, &order, err);
+    if (code == 0)
+        code = vt_json_get_int(json, "drain_ns", 0, HOUR_NS, &order.drain_ns, err);
+    if (code == 0)
+        code = vt_json_get_object(json, "target", &target, err);
+    if (code == 0)
+        code = read_text(target, "address", order.address, sizeof(order.address), err);
+    if (code == 0)
+        code = read_text(target, "server_name", order.server_name, sizeof(order.server_name), err);
+    if (code == 0)
+        code = read_load(json, driver, &order.load, err);
+    if (code < 0)
+        return vt_error_wrap(err, "order of a load");
+    order.tile = (unsigned)tile;
+    *ret = order;
+    return 0;
+}
+
+int load_order_draw(const struct load_order *order, struct schedule *ret,
+                    uint64_t *ret_window_steps, struct vt_error *err)
+{
+    const struct driver *driver = driver_of(order->role);
+    char stream[48];
+    int code;
+
+    if (!driver)
+        return vt_error_set(err, VT_KIND_CONFIG, -ENOENT, "role %s is not driven", order->role);
+    snprintf(stream, sizeof(stream), "tile-%u/%s", order->tile, order->role);
+    code = schedule_draw(driver, &order->load, order->rate, order->segments, order->nsegments,
+                         order->seed, stream, ret, err);
+    if (code < 0)
+        return vt_error_wrap(err, "schedule of %s of tile %u", order->role, order->tile);
+    if (ret_window_steps) {
+        size_t first = 0;
+
+        while (first < ret->nsteps && ret->steps[first].intended_ns < order->window_from_ns)
+            first++;
+        *ret_window_steps = ret->nsteps - first;
+    }
+    return 0;
+}
