@@ -23,7 +23,7 @@ static char dir[64], path[96];
 static int setup(void **state)
 {
     (void)state;
-    strcpy(dir, "/tmp/vt-test-XXXXXX");
+    snprintf(dir, sizeof dir, "/tmp/vt-test-XXXXXX");
     assert_non_null(mkdtemp(dir));
     snprintf(path, sizeof path, "%s/ca.pem", dir);
     return 0;

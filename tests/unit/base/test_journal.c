@@ -25,7 +25,7 @@ static char folder[64], path[80];
 static int make_folder(void **state)
 {
     (void)state;
-    strcpy(folder, "/tmp/vtile-journal-XXXXXX");
+    snprintf(folder, sizeof(folder), "/tmp/vtile-journal-XXXXXX");
     if (!mkdtemp(folder))
         return -1;
     snprintf(path, sizeof(path), "%s/j", folder);

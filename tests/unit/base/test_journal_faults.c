@@ -115,7 +115,7 @@ static char test_folder[64], test_path[80];
 static int make_folder(void **state)
 {
     (void)state;
-    strcpy(test_folder, "/tmp/vtile-journal-XXXXXX");
+    snprintf(test_folder, sizeof(test_folder), "/tmp/vtile-journal-XXXXXX");
     if (!mkdtemp(test_folder))
         return -1;
     snprintf(test_path, sizeof(test_path), "%s/j", test_folder);

@@ -303,7 +303,8 @@ static void any_text_survives_reading(void **state)
         const char *back;
 
         for (uint64_t n = vt_rng_below(&rng, 30); n > 0; n--)
-            strcat(text, pieces[vt_rng_below(&rng, VT_COUNT(pieces))]);
+            strncat(text, pieces[vt_rng_below(&rng, VT_COUNT(pieces))],
+                    sizeof(text) - strlen(text) - 1);
         vt_json_begin(&w, &out);
         vt_json_object(&w, NULL);
         vt_json_string(&w, text, text);

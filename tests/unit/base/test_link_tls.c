@@ -38,7 +38,7 @@ static void make_identity(const struct vt_ca *by, const char *name, const char *
 static int setup_all(void **state)
 {
     (void)state;
-    strcpy(ca_dir, "/tmp/vt-test-XXXXXX");
+    snprintf(ca_dir, sizeof ca_dir, "/tmp/vt-test-XXXXXX");
     assert_non_null(mkdtemp(ca_dir));
     char other[80];
     snprintf(other, sizeof other, "%s/other", ca_dir);

@@ -403,7 +403,7 @@ static void a_network_namespace_is_entered(void **state)
         ssize_t n = readlink(path, link, sizeof(link) - 2);
 
         assert_true(n > 0);
-        strcpy(link + n, "\n");
+        memcpy(link + n, "\n", sizeof("\n"));
         spec.argv = argv;
         spec.netns_path = path;
         assert_int_equal(vt_proc_run_spec(&spec, &out, LONG_NS, -1, &err), 0);

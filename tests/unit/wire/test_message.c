@@ -50,7 +50,7 @@ static void test_bad_hellos_are_refused(void **state)
     (void)state;
     char long_name[128] = "{\"v\":1,\"min\":1,\"duty\":\"guest\",\"agent\":\"";
     memset(long_name + strlen(long_name), 'a', WIRE_NAME_MAX);
-    strcat(long_name, "\"}");
+    memcpy(long_name + strlen(long_name), "\"}", sizeof("\"}"));
     const char *const bad[] = {
         "",
         "[]",
@@ -102,7 +102,7 @@ static void test_failure_travels_with_kind_and_code(void **state)
     assert_int_equal(got.kind, VT_KIND_CONFIG);
     assert_string_equal(got.text, "no nginx here");
     json_decref(reply);
-    strcpy(sent.text, "\xff\xfe");
+    memcpy(sent.text, "\xff\xfe", sizeof("\xff\xfe"));
     reply = wire_reply_write(NULL, &sent);
     assert_int_equal(wire_reply_read(reply, &result, &got), -ENOENT);
     json_decref(reply);
