@@ -47,8 +47,7 @@ static void keep_facts(const struct run_vm *vm, const json_t *facts)
     const char *key;
     const json_t *value;
 
-    json_object_foreach((json_t *)facts, key, value)
-    {
+    json_object_foreach((json_t *)facts, key, value) {
         char name[RECORD_META_KEY_MAX], number[32];
         const char *text = json_string_value(value);
 

@@ -5,11 +5,14 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/scope.h"
 #include "base/text.h"
 #include "orchestrator/run/steps.h"
+#include "tiles/load/order.h"
 #include "wire/message.h"
 
 #define LEAD_NS VT_NS_PER_S /* from the order to start to T0: longer than any order takes */
@@ -63,6 +66,26 @@ static void call_failed(void *ctx, const json_t *result, const struct vt_error *
     failure = *err;
     vt_error_wrap(&failure, "drive %s", load->vm->agent);
     phases_fail(&run->phases, &failure);
+}
+
+json_t *run_load_order(const struct run *run, const struct run_load *load, struct vt_error *err)
+{
+    const struct run_vm *vm = load->vm;
+    VT_AUTO_FREE struct load_order *order = calloc(1, sizeof(*order));
+
+    if (!order) {
+        vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "order for %s", vm->agent);
+        return NULL;
+    }
+    order->tile = vm->tile;
+    order->seed = run->seed;
+    order->rate = run_load_rate(run, vm);
+    order->load = vm->spec->load;
+    load_order_segments(order, run->preset);
+    vt_text_copy(order->role, sizeof(order->role), vm->role->name);
+    vt_text_copy(order->address, sizeof(order->address), vm->address);
+    vt_text_copy(order->server_name, sizeof(order->server_name), vm->address);
+    return load_order_write(order, err);
 }
 
 int run_call_load(struct run *run, struct run_load *load, const char *op, int64_t client_t0_ns,

@@ -17,8 +17,6 @@
 #define VTILE_VERSION "0.1.0"
 #endif
 
-#define P99 990000
-
 int64_t run_load_rate(const struct run *run, const struct run_vm *vm)
 {
     return (int64_t)((__int128)vm->spec->load.rate * run->settings.load / 1000000);
@@ -29,18 +27,6 @@ static size_t copy_limits(const struct spec_limit *from, size_t n, struct vt_rec
     for (size_t i = 0; i < n; i++)
         to[i] = (struct vt_record_limit){from[i].percentile, from[i].limit_ns};
     return n;
-}
-
-/* The operation's own, else its 99 % limit, else the role's. */
-static int64_t good_limit(int64_t own_ns, const struct spec_limit *limits, size_t n,
-                          int64_t fallback_ns)
-{
-    if (own_ns > 0)
-        return own_ns;
-    for (size_t i = 0; i < n; i++)
-        if (limits[i].percentile == P99)
-            return limits[i].limit_ns;
-    return fallback_ns;
 }
 
 static void record_role(const struct run *run, const struct run_vm *vm, struct vt_record_role *ret)
@@ -58,8 +44,7 @@ static void record_role(const struct run *run, const struct run_vm *vm, struct v
     ret->rate = run_load_rate(run, vm);
     ret->divisor = (int64_t)((__int128)load->divisor * run->settings.load / 1000000);
     ret->weight = load->weight;
-    ret->good_limit_ns =
-        good_limit(load->good_limit_ns, load->limits, load->nlimits, load->timeout_ns);
+    ret->good_limit_ns = load->good_limit_ns;
     ret->error_share_max = load->error_share_max;
     ret->wake_lag_p99_max_ns = load->wake_lag_p99_max_ns;
     ret->nlimits = copy_limits(load->limits, load->nlimits, ret->limits);
@@ -69,8 +54,7 @@ static void record_role(const struct run *run, const struct run_vm *vm, struct v
 
         vt_text_copy(to->name, sizeof(to->name), from->name);
         to->nlimits = copy_limits(from->limits, from->nlimits, to->limits);
-        to->good_limit_ns =
-            good_limit(from->good_limit_ns, from->limits, from->nlimits, ret->good_limit_ns);
+        to->good_limit_ns = from->good_limit_ns;
         to->min_bytes_per_s[0] = from->min_bytes_per_s[0];
         to->min_bytes_per_s[1] = from->min_bytes_per_s[1];
     }
