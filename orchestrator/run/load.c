@@ -119,12 +119,16 @@ static int call_loads(struct run *run, const char *op, int64_t client_t0_ns, str
 static int start_ramp(struct run *run, struct vt_error *err)
 {
     int64_t offset_ns = 0, rtt_ns = 0;
+    char t0[24];
     int ret;
 
     if (run->nloads > 0 && !hub_agent_clock(run->hub, RUN_CLIENT_AGENT, &offset_ns, &rtt_ns))
         return vt_error_set(err, VT_KIND_INFRA, -EAGAIN, "the load client's clock is not known");
     run->t0_ns = vt_clock_now_ns() + LEAD_NS;
-    ret = call_loads(run, "load.start", run->t0_ns + offset_ns, err);
+    snprintf(t0, sizeof(t0), "%lld", (long long)run->t0_ns);
+    ret = record_put_meta(run->record, "load.t0_ns", t0, err);
+    if (ret == 0)
+        ret = call_loads(run, "load.start", run->t0_ns + offset_ns, err);
     return ret < 0 ? ret : end_at(run, run->t0_ns + run->preset->ramp_ns, err);
 }
 

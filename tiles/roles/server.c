@@ -65,7 +65,7 @@ int server_nginx_facts(struct role_guest *guest, json_t *facts, struct vt_error 
 
     while (requests && fgets(line, sizeof(line), requests)) {
         nrequests++;
-        if (sscanf(line, "%*s %3d", &status) != 1 || status != 200)
+        if (sscanf(line, "%*s %*s %3d", &status) != 1 || status != 200)
             not_ok++;
         if (ftell(requests) > LOG_BYTES_MAX) {
             cut = true;

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# needs: vm
+# timeout: 900
+# One tile from nothing to a sealed archive, and all that its users would check: result line, archive,
+# score recomputed offline, the server's log replayed against the schedule, a second run refused
+# while the first holds the host, nothing left behind.
+set -euo pipefail
+source "$(dirname "$0")/wait-until.sh"
+
+[ "$(id -u)" -eq 0 ] || { echo "needs root"; exit 77; }
+vtile=$VTILE_BUILD/vtile
+work=$(mktemp -d /tmp/vr.XXXXXX)
+export VTILE_STATE=$work/s VTILE_RUNTIME=$work/r
+pid=
+clean_up() {
+    [ -z "$pid" ] || kill -INT "$pid" 2>/dev/null || true
+    [ -z "$pid" ] || wait "$pid" 2>/dev/null || true
+    "$vtile" clean >/dev/null 2>&1 || true
+    rm -rf "$work"
+}
+trap clean_up EXIT
+die() {
+    echo "FAILED: $*"
+    tail -n 20 "$work/events" 2>/dev/null || true
+    exit 1
+}
+in_phase() {
+    grep -q "\"type\":\"phase\".*\"phase\":\"$1\"" "$work/events" || ! kill -0 "$pid" 2>/dev/null
+}
+
+"$vtile" image build >/dev/null
+"$vtile" run --json --host embed --seed 42 >"$work/events" 2>"$work/err" &
+pid=$!
+wait_until 400 in_phase measure || die "no measure phase"
+
+# A second run says who holds the host and changes nothing.
+code=0
+"$vtile" run --host embed >"$work/second" 2>&1 || code=$?
+[ "$code" -ne 0 ] || die "a second run was let in"
+grep -q "$pid" "$work/second" || die "the second run does not say who holds the host: $(cat "$work/second")"
+
+code=0
+wait "$pid" || code=$?
+pid=
+cat "$work/err"
+[ "$code" -eq 0 ] || die "exit code $code"
+
+python3 - "$work/events" <<'PY' || die "result line"
+import json, sys
+events = [json.loads(line) for line in open(sys.argv[1])]
+last = events[-1]
+assert all(e["v"] == 1 for e in events)
+assert last["type"] == "result", last
+assert last["verdict"] == "DEGRADED", last          # emulated CPU, client on the host
+codes = {r["code"] for r in last["reasons"]}
+assert codes <= {"emulated-cpu", "client-on-host", "no-stable-storage"}, codes
+assert last["qos"] == "pass", last
+assert 0 < last["score"] <= 100, last
+assert last["tiles"][0]["tile"] == 1 and last["tiles"][0]["web"]["rate"] <= 9.05, last
+phases = [e["phase"] for e in events if e["type"] == "phase"]
+want = "plan preflight open tune-host deploy tune-live prepare ramp warm measure drain check score seal teardown"
+assert phases == want.split(), phases
+PY
+archive=$(python3 -c 'import json,sys; print(json.loads(open(sys.argv[1]).readlines()[-1])["archive"])' "$work/events")
+[ -s "$archive" ] || die "no archive at $archive"
+
+"$vtile" results verify "$archive" || die "verify"
+"$vtile" results score "$archive" --json >"$work/score" || die "score"
+python3 - "$work/events" "$work/score" <<'PY' || die "recomputed score"
+import json, sys
+said = json.loads(open(sys.argv[1]).readlines()[-1])
+again = json.loads(open(sys.argv[2]).readlines()[-1])
+for key in ("run", "verdict", "qos", "score", "tiles"):
+    assert said[key] == again[key], (key, said[key], again[key])
+PY
+
+# The record, unpacked by other people's tools alone.
+mkdir "$work/x"
+tar -xf "$archive" -C "$work/x"
+(cd "$work/x" && sha256sum --quiet -c SHA256SUMS && cat record.sqlite.zst.* | zstd -dq >record.sqlite)
+"$VTILE_BUILD/tests/redraw" "$work/x/record.sqlite" 1 web >"$work/schedule" || die "redraw"
+python3 "$(dirname "$0")/replay.py" "$work/x/record.sqlite" "$work/schedule" 1 web || die "replay"
+
+left=$(ip netns list | grep '^vt-' || true; find "$VTILE_RUNTIME" "$VTILE_STATE/journal" -mindepth 1
+    ip -o link show | grep ' vt-' || true; pgrep -f "guest=vt-.*$work" || true)
+[ -z "$left" ] || die "left behind: $left"
+echo "score $(python3 -c 'import json,sys; print(json.loads(open(sys.argv[1]).readlines()[-1])["score"])' "$work/events")"

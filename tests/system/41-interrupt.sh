@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# needs: vm
+# timeout: 600
+# Ctrl-C in the middle of the measurement ends in order: what was seen is sealed as INVALID, nothing is left
+# behind, exit code 130.
+set -euo pipefail
+source "$(dirname "$0")/wait-until.sh"
+
+[ "$(id -u)" -eq 0 ] || { echo "needs root"; exit 77; }
+vtile=$VTILE_BUILD/vtile
+work=$(mktemp -d /tmp/vi.XXXXXX)
+export VTILE_STATE=$work/s VTILE_RUNTIME=$work/r
+trap '"$vtile" clean >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
+die() {
+    echo "FAILED: $*"
+    tail -n 20 "$work/events"
+    exit 1
+}
+measured() {
+    grep -q '"phase":"measure"' "$work/events" && [ "$(grep -c '"type":"load"' "$work/events")" -gt 60 ] ||
+        ! kill -0 "$pid" 2>/dev/null
+}
+
+"$vtile" image build >/dev/null
+"$vtile" run --json --host embed --seed 7 >"$work/events" 2>&1 &
+pid=$!
+wait_until 400 measured || die "nothing measured"
+kill -INT "$pid"
+code=0
+wait "$pid" || code=$?
+[ "$code" -eq 130 ] || die "exit code $code, not 130"
+python3 - "$work/events" <<'PY' || die "result line"
+import json, sys
+last = json.loads(open(sys.argv[1]).readlines()[-1])
+assert last["type"] == "result" and last["verdict"] == "INVALID", last
+assert "interrupted" in {r["code"] for r in last["reasons"]}, last
+PY
+"$vtile" results verify "$(ls "$VTILE_STATE"/results/*.vtar)" || die "verify"
+left=$(ip netns list | grep '^vt-' || true; find "$VTILE_RUNTIME" "$VTILE_STATE/journal" -mindepth 1
+    ip -o link show | grep ' vt-' || true; pgrep -f "guest=vt-.*$work" || true)
+[ -z "$left" ] || die "left behind: $left"
