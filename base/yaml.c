@@ -88,14 +88,26 @@ struct reader {
     int anchor_line, anchor_column; /* the first anchor, 0: none */
 };
 
-#define AT(r, mark) (r)->yaml->file, (int)(mark).line + 1, (int)(mark).column + 1
+__attribute__((format(printf, 4, 5))) static int refuse(const struct reader *r, yaml_mark_t mark,
+                                                        struct vt_error *err, const char *fmt, ...)
+{
+    char text[VT_ERROR_TEXT_MAX];
+    int line, column;
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    yaml_scan_place(&r->scan, mark, &line, &column);
+    return vt_error_at(err, r->yaml->file, line, column, "%s", text);
+}
 
 static int no_memory(struct vt_error *err, const char *file)
 {
     return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "read %s: out of memory", file);
 }
 
-static int refuse_syntax(struct reader *r, struct vt_error *err)
+static int refuse_syntax(const struct reader *r, struct vt_error *err)
 {
     const yaml_parser_t *p = &r->parser;
     const char *problem = p->problem ? p->problem : "cannot be read";
@@ -107,8 +119,8 @@ static int refuse_syntax(struct reader *r, struct vt_error *err)
     /* The scanner no longer takes a longer text for a key and then stumbles over its colon. */
     if (p->problem_mark.column > IMPLICIT_KEY_MAX)
         hint = " (a key is longer than the key limit, 256 bytes?)";
-    return vt_error_at(err, AT(r, p->problem_mark), "not YAML: %s%s%s%s", context,
-                       context[0] ? " " : "", problem, hint);
+    return refuse(r, p->problem_mark, err, "not YAML: %s%s%s%s", context, context[0] ? " " : "",
+                  problem, hint);
 }
 
 static struct level *top(struct reader *r)
@@ -186,13 +198,13 @@ static int add_node(struct reader *r, enum vt_yaml_type type, yaml_mark_t mark,
     struct vt_yaml_node *node;
 
     if (r->nnodes >= VT_YAML_NODES_MAX)
-        return vt_error_at(err, AT(r, mark), "more than the node limit, %d keys and values",
-                           VT_YAML_NODES_MAX);
+        return refuse(r, mark, err, "more than the node limit, %d keys and values",
+                      VT_YAML_NODES_MAX);
     node = tree_alloc(r->yaml, sizeof(*node));
     if (!node)
         return no_memory(err, r->yaml->file);
-    *node = (struct vt_yaml_node){
-        .type = type, .line = (int)mark.line + 1, .column = (int)mark.column + 1};
+    *node = (struct vt_yaml_node){.type = type};
+    yaml_scan_place(&r->scan, mark, &node->line, &node->column);
     r->nnodes++;
     if (r->depth > 0)
         r->held[r->nheld++] = node;
@@ -208,11 +220,9 @@ static int check_properties(struct reader *r, const yaml_event_t *event, const v
                             const void *tag, struct vt_error *err)
 {
     if (tag)
-        return vt_error_at(err, AT(r, event->start_mark),
-                           "a tag (!): a value's type follows from its key");
+        return refuse(r, event->start_mark, err, "a tag (!): a value's type follows from its key");
     if (anchor && !r->anchor_line) {
-        r->anchor_line = (int)event->start_mark.line + 1;
-        r->anchor_column = (int)event->start_mark.column + 1;
+        yaml_scan_place(&r->scan, event->start_mark, &r->anchor_line, &r->anchor_column);
     }
     return 0;
 }
@@ -229,7 +239,7 @@ static int on_scalar(struct reader *r, const yaml_event_t *event, struct vt_erro
     if (rc < 0)
         return rc;
     if (memchr(value, '\0', len))
-        return vt_error_at(err, AT(r, event->start_mark), "a NUL character in a text");
+        return refuse(r, event->start_mark, err, "a NUL character in a text");
     rc = add_node(r, VT_YAML_SCALAR, event->start_mark, &node, err);
     if (rc < 0)
         return rc;
@@ -251,11 +261,11 @@ static int on_open(struct reader *r, enum vt_yaml_type type, bool flow, yaml_mar
     int rc;
 
     if (key_is_due(r))
-        return vt_error_at(err, AT(r, mark), "a key must be text, not a %s",
-                           type == VT_YAML_MAP ? "map" : "list");
+        return refuse(r, mark, err, "a key must be text, not a %s",
+                      type == VT_YAML_MAP ? "map" : "list");
     if (r->depth >= VT_YAML_DEPTH_MAX)
-        return vt_error_at(err, AT(r, mark), "nested deeper than the depth limit, %d levels",
-                           VT_YAML_DEPTH_MAX);
+        return refuse(r, mark, err, "nested deeper than the depth limit, %d levels",
+                      VT_YAML_DEPTH_MAX);
     rc = add_node(r, type, mark, &node, err);
     if (rc < 0)
         return rc;
@@ -298,12 +308,11 @@ static int on_close(struct reader *r, struct vt_error *err)
 static int on_document(struct reader *r, const yaml_event_t *event, struct vt_error *err)
 {
     if (r->yaml->root)
-        return vt_error_at(err, AT(r, event->start_mark),
-                           "a second document (---): a file holds one");
+        return refuse(r, event->start_mark, err, "a second document (---): a file holds one");
     if (event->data.document_start.version_directive ||
         event->data.document_start.tag_directives.start !=
             event->data.document_start.tag_directives.end)
-        return vt_error_at(err, AT(r, event->start_mark), "a directive (%%) before the document");
+        return refuse(r, event->start_mark, err, "a directive (%%) before the document");
     return 0;
 }
 
@@ -341,8 +350,8 @@ static int on_event(struct reader *r, const yaml_event_t *event, struct vt_error
                                "an anchor (&): anchors are not read");
         return 0;
     case YAML_ALIAS_EVENT:
-        return vt_error_at(err, AT(r, event->start_mark),
-                           "an alias (*): write the value out where it is used");
+        return refuse(r, event->start_mark, err,
+                      "an alias (*): write the value out where it is used");
     case YAML_SCALAR_EVENT:
         return on_scalar(r, event, err);
     case YAML_SEQUENCE_START_EVENT:

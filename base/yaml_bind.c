@@ -21,9 +21,22 @@ struct binder {
 
 #define PLACE_TEXT_MAX 192
 
+/* A key as part of a place: a name of a field as it is, any other text quoted and cut. */
+static const char *place_key(const char *key, char out[VT_YAML_SHOW_MAX])
+{
+    size_t len = strlen(key);
+
+    if (len > 40 ||
+        strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != len)
+        return vt_yaml_show(key, out);
+    memcpy(out, key, len + 1);
+    return out;
+}
+
 static const char *place_print(const struct place *place, char out[PLACE_TEXT_MAX])
 {
     const struct place *chain[VT_YAML_DEPTH_MAX + 1];
+    char key[VT_YAML_SHOW_MAX];
     size_t n = 0, len = 0;
 
     out[0] = '\0';
@@ -31,8 +44,8 @@ static const char *place_print(const struct place *place, char out[PLACE_TEXT_MA
         chain[n++] = place;
     while (n-- > 0 && len < PLACE_TEXT_MAX) {
         if (chain[n]->key)
-            len += (size_t)snprintf(out + len, PLACE_TEXT_MAX - len, "%s%.40s", len ? "." : "",
-                                    chain[n]->key);
+            len += (size_t)snprintf(out + len, PLACE_TEXT_MAX - len, "%s%s", len ? "." : "",
+                                    place_key(chain[n]->key, key));
         else
             len += (size_t)snprintf(out + len, PLACE_TEXT_MAX - len, "[%zu]", chain[n]->index + 1);
     }

@@ -86,12 +86,6 @@ int yaml_scan_check(const char *name, const char *data, size_t len, struct vt_er
     return 0;
 }
 
-void yaml_scan_begin(struct yaml_scan *scan, const char *name, const char *data, size_t len)
-{
-    *scan = (struct yaml_scan){
-        .name = name, .data = data, .len = len, .line = 1, .column = 1, .blank = true};
-}
-
 static char at(const struct yaml_scan *scan, size_t offset)
 {
     return offset < scan->len ? scan->data[offset] : '\n';
@@ -117,6 +111,29 @@ static void step(struct yaml_scan *scan)
         scan->line++;
         scan->column = 1;
         scan->blank = true;
+    }
+}
+
+void yaml_scan_begin(struct yaml_scan *scan, const char *name, const char *data, size_t len)
+{
+    struct yaml_scan start = {
+        .name = name, .data = data, .len = len, .line = 1, .column = 1, .blank = true};
+
+    *scan = start;
+    while (scan->offset < scan->len)
+        step(scan);
+    start.last_line = scan->line;
+    start.last_column = scan->column;
+    *scan = start;
+}
+
+void yaml_scan_place(const struct yaml_scan *scan, yaml_mark_t mark, int *ret_line, int *ret_column)
+{
+    *ret_line = (int)mark.line + 1;
+    *ret_column = (int)mark.column + 1;
+    if (*ret_line > scan->last_line) {
+        *ret_line = scan->last_line;
+        *ret_column = scan->last_column;
     }
 }
 

@@ -21,9 +21,10 @@ int yaml_scan_check(const char *name, const char *data, size_t len, struct vt_er
 struct yaml_scan {
     const char *name, *data;
     size_t len;
-    size_t offset, index; /* reached so far: bytes, characters (libyaml's index) */
-    int line, column;     /* 1-based */
-    bool blank;           /* only spaces since the line began */
+    size_t offset, index;       /* reached so far: bytes, characters (libyaml's index) */
+    int line, column;           /* 1-based */
+    bool blank;                 /* only spaces since the line began */
+    int last_line, last_column; /* of the end of the text */
 };
 
 void yaml_scan_begin(struct yaml_scan *scan, const char *name, const char *data, size_t len);
@@ -33,5 +34,10 @@ void yaml_scan_begin(struct yaml_scan *scan, const char *name, const char *data,
  * further than what they belong to, a bare "-" as a value, blank block texts. */
 int yaml_scan_event(struct yaml_scan *scan, const yaml_event_t *event, bool in_flow,
                     int block_column, struct vt_error *err);
+
+/* A place of libyaml's in the text. It counts a last line without a line end as if it had one, and
+ * so may point behind the text; that is taken back to its end. */
+void yaml_scan_place(const struct yaml_scan *scan, yaml_mark_t mark, int *ret_line,
+                     int *ret_column);
 
 #endif

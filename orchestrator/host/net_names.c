@@ -118,7 +118,8 @@ int net_address(unsigned tile, unsigned role, unsigned nic, char address[16], st
                             role, NET_ROLES_MAX - 1);
     if (code < 0)
         return code;
-    snprintf(address, 16, "198.%u.%u.%u", 18 + tile / 256, tile % 256, 10 + role + 40 * nic);
+    snprintf(address, 16, "198.%hhu.%hhu.%hhu", (unsigned char)(18 + tile / 256),
+             (unsigned char)(tile % 256), (unsigned char)(10 + role + 40 * nic));
     return 0;
 }
 

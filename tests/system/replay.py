@@ -24,7 +24,7 @@ for line in open(schedule):
     wanted[int(sequence)] = int(intended_ns)
 
 log = b"".join(row[0] for row in db.execute(
-    "SELECT data FROM log WHERE source = ? AND series = 'nginx.requests' ORDER BY rowid", (agent,)))
+    "SELECT data FROM log WHERE source = ? AND name = 'nginx.requests' ORDER BY id", (agent,)))
 seen = collections.Counter()
 early = []
 PROBE = 2**32 - 1

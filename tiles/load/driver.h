@@ -28,19 +28,19 @@ enum driver_kind {
 
 /* What on_bytes says of the bytes so far. */
 enum driver_verdict {
-    DRIVER_MORE, /* the answer is not whole yet */
-    DRIVER_SEND, /* out holds bytes to send, then more */
-    DRIVER_DONE, /* whole and right */
+    DRIVER_MORE,  /* the answer is not whole yet */
+    DRIVER_SEND,  /* out holds bytes to send, then more */
+    DRIVER_DONE,  /* whole and right */
     DRIVER_WRONG, /* whole, but status or contents are not as they must be; connection usable */
-    DRIVER_BAD,  /* the stream cannot be followed any more: the connection ends */
+    DRIVER_BAD,   /* the stream cannot be followed any more: the connection ends */
 };
 
 /* One planned step of one session, in the order of its session. */
 struct driver_step {
-    uint32_t sequence;  /* of the window, 0.. in order of intended time; stands in the request */
-    uint32_t session;   /* 0.. */
-    uint16_t operation; /* index into operations */
-    uint32_t argument;  /* the driver's: which file, which product */
+    uint32_t sequence;   /* of the window, 0.. in order of intended time; stands in the request */
+    uint32_t session;    /* 0.. */
+    uint16_t operation;  /* index into operations */
+    uint32_t argument;   /* the driver's: which file, which product */
     int64_t intended_ns; /* since T0 of the load */
 };
 

@@ -7,11 +7,16 @@
  * written; wake lag (picked - due) is the generator's own fault and stands apart.
  *
  * For every second of intended time and every operation:
- *   intended = good + slow + wrong + failed   once drained; what is open at the end of drain
- * is failed at its age (deadline - intended), a time-out at its age.
+ *   intended = good + slow + wrong + failed,  response.count = service.count = good + slow,
+ *   wake_lag.count = intended
+ * What has no whole answer timeout_ns after its intended time, or at the end of drain, has failed.
+ * A request is sent once: one whose connection ends before its answer has failed, and the
+ * connection is opened again. A step waits for its session's step before to end.
  *
  * Order: engine_new -> engine_open (connects) -> opened -> engine_start(T0) -> second* ->
- * finished -> engine_free. engine_stop ends early (second* and finished still come).
+ * finished -> engine_free. engine_stop ends early: what is due by then is counted, what is open
+ * has failed, second* and finished still come (from the loop). After opened with a status < 0 only
+ * engine_free is left. All calls are allowed inside the events.
  */
 #ifndef VTILE_TILES_LOAD_ENGINE_H
 #define VTILE_TILES_LOAD_ENGINE_H
@@ -27,9 +32,9 @@ struct engine_config {
     const struct spec_load *load;
     const struct schedule *schedule; /* outlives the engine */
     struct driver_target target;
-    SSL_CTX *tls;       /* when driver->tls; referenced */
-    int64_t drain_ns;   /* after the last segment */
-    int64_t window_ns;  /* sum of the segments */
+    SSL_CTX *tls;      /* when driver->tls; referenced */
+    int64_t drain_ns;  /* after the last segment */
+    int64_t window_ns; /* sum of the segments */
 };
 struct engine_totals {
     uint64_t intended, good, slow, wrong, failed;
@@ -39,8 +44,10 @@ struct engine_totals {
     char first_failure[160]; /* text of the first wrong or failed step, "" */
 };
 struct engine_events {
+    /* status < 0: not all connections could be opened; err says why. */
     void (*opened)(void *ctx, int status, const struct vt_error *err);
-    /* A second is complete: every step intended in it has ended. In order of seconds. */
+    /* One operation of a second that is complete: every step intended in it has ended. In order
+     * of seconds; a second or operation without a step is left out. */
     void (*second)(void *ctx, const struct vt_load_second *second);
     void (*finished)(void *ctx, const struct engine_totals *totals);
 };
@@ -50,6 +57,7 @@ int engine_new(struct vt_loop *loop, const struct engine_config *config,
                const struct engine_events *events, void *ctx, struct engine **ret,
                struct vt_error *err);
 void engine_open(struct engine *engine);
+/* A T0 in the past makes the first steps late (wake lag). */
 int engine_start(struct engine *engine, int64_t t0_ns, struct vt_error *err);
 void engine_stop(struct engine *engine); /* at once; open steps fail at their age */
 /* Running counts for a progress line. */

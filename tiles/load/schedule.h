@@ -20,7 +20,7 @@ struct schedule {
     struct driver_step *steps; /* sorted by intended_ns, sequence = index */
     size_t nsteps;
     uint32_t nsessions; /* above every step's session; not each number below occurs */
-    uint8_t hash[32]; /* SHA-256 over the steps, each as fixed little-endian fields */
+    uint8_t hash[32];   /* SHA-256 over the steps, each as fixed little-endian fields */
 };
 
 /* rate: operations a second, millionths, already scaled by --load. stream: names the rng streams

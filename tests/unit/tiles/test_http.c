@@ -171,8 +171,7 @@ static void test_cases_at_every_cut(void **state)
         skip();
     cases = json_load_file(path, 0, &problem);
     assert_non_null(cases);
-    json_object_foreach(cases, name, expect)
-    {
+    json_object_foreach(cases, name, expect) {
         char file[128];
         VT_AUTO_FREE uint8_t *data = NULL;
         size_t len, step;
