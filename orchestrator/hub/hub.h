@@ -59,8 +59,8 @@ struct hub_config {
     const char *address; /* to listen on, numeric; agents check it in the hub's certificate */
     uint16_t port;       /* 0: any */
     int64_t run_ns;      /* how long certificates must hold, at least */
-    /* 0: a second, ten seconds. */
-    int64_t heartbeat_ns, silence_ns;
+    /* 0: a second, ten seconds, HUB_GREETING_NS. */
+    int64_t heartbeat_ns, silence_ns, greeting_ns;
 };
 
 struct hub;
