@@ -119,7 +119,7 @@ function(vt_test_programs)
         cmake_path(GET file STEM name)
         add_executable(${name} ${file})
         set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-        target_link_libraries(${name} PRIVATE vt_flags vt_sanitize vt_results vt_tiles vt_wire vt_base)
+        target_link_libraries(${name} PRIVATE vt_flags vt_sanitize vt_orchestrator)
     endforeach()
 endfunction()
 
