@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tiles/load/engine.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/scope.h"
+#include "tiles/load/connection.h"
+#include "tiles/load/recorder.h"
+
+#define CONNECTIONS_MAX 4096
+#define REQUEST_BYTES_MAX 65536
+/* How often connections that are not open are looked at. */
+#define TICK_NS (50 * VT_NS_PER_MS)
+
+enum engine_phase {
+    ENGINE_NEW,
+    ENGINE_OPENING, /* connections open; opened() is still to come */
+    ENGINE_READY,
+    ENGINE_RUNNING,
+    ENGINE_FINISHED,
+};
+
+struct engine {
+    struct vt_loop *loop;
+    struct engine_config config;
+    const struct engine_events *events; /* NULL once freed */
+    void *ctx;
+
+    enum engine_phase phase;
+    struct vt_timer timer;
+    int64_t open_until_ns, t0_ns;
+    int64_t tick_ns; /* 0: no tick */
+    bool stopping;
+    struct recorder recorder;
+    uint32_t *last_step; /* of each session: its last picked step + 1 */
+
+    struct sockaddr_storage address;
+    struct vt_buf out;
+    struct connection *connections;
+    uint8_t *conversations;
+    uint32_t nconnections, nopen, nlinks; /* nlinks: not closed */
+    struct connection *idle;              /* used last first: the others may end unnoticed */
+    bool timer_closed;
+};
+
+static void arm(struct engine *e);
+static void end_connections(struct engine *e, bool orderly);
+
+/* --- steps --- */
+
+static int64_t due_ns(const struct engine *e, size_t step)
+{
+    return e->t0_ns + e->config.schedule->steps[step].intended_ns;
+}
+
+/* A connection that ends while it is in the list stays there until it is taken out. */
+static void idle_add(struct engine *e, struct connection *c)
+{
+    if (c->listed)
+        return;
+    c->listed = true;
+    c->next = e->idle;
+    e->idle = c;
+}
+
+static struct connection *idle_take(struct engine *e)
+{
+    struct connection *c;
+
+    while ((c = e->idle)) {
+        e->idle = c->next;
+        c->listed = false;
+        if (c->state == CONNECTION_IDLE)
+            return c;
+    }
+    return NULL;
+}
+
+/* False where the connection had ended and nothing was sent. */
+static bool send_step(struct engine *e, uint32_t step, struct connection *c)
+{
+    c->step = step;
+    c->sent_ns = vt_clock_now_ns();
+    if (!connection_request(c, &e->config.schedule->steps[step]))
+        return false;
+    if (c->sent_ns < due_ns(e, step))
+        e->recorder.totals.early++;
+    recorder_unqueue(&e->recorder, step);
+    recorder_at(&e->recorder, step)->state = STEP_ACTIVE;
+    recorder_at(&e->recorder, step)->connection = c->index;
+    return true;
+}
+
+/* Brings what is queued and what is idle together. */
+static void dispatch(struct engine *e)
+{
+    struct recorder *r = &e->recorder;
+    struct connection *c;
+
+    if (e->stopping || e->phase != ENGINE_RUNNING)
+        return;
+    while (r->queued > 0 && (c = idle_take(e)))
+        send_step(e, r->queue_first, c);
+    if (r->queued > r->totals.queue_high)
+        r->totals.queue_high = r->queued;
+}
+
+/* The step has ended and is recorded; the session's next one may have waited for that. */
+static void release_waiter(struct engine *e, const struct step_record *record)
+{
+    uint32_t waiter = record->waiter;
+
+    if (waiter != RECORDER_NONE && recorder_at(&e->recorder, waiter)->state == STEP_WAITING)
+        recorder_queue(&e->recorder, waiter);
+}
+
+static void fail_step(struct engine *e, uint32_t step, const char *why)
+{
+    struct step_record *record = recorder_at(&e->recorder, step);
+
+    if (record->state == STEP_QUEUED)
+        recorder_unqueue(&e->recorder, step);
+    else if (record->state == STEP_ACTIVE)
+        connection_end(&e->connections[record->connection], false);
+    recorder_fail(&e->recorder, step, why);
+    release_waiter(e, record);
+}
+
+static void pick_step(struct engine *e, int64_t now_ns)
+{
+    uint32_t step = (uint32_t)e->recorder.picked;
+    uint32_t *last = &e->last_step[e->config.schedule->steps[step].session];
+
+    recorder_pick(&e->recorder, now_ns - due_ns(e, step));
+    if (*last > 0 && recorder_open(&e->recorder, *last - 1))
+        recorder_at(&e->recorder, *last - 1)->waiter = step;
+    else
+        recorder_queue(&e->recorder, step);
+    *last = step + 1;
+}
+
+static void take_second(void *ctx, const struct vt_load_second *second)
+{
+    struct engine *e = ctx;
+
+    if (e->events)
+        e->events->second(e->ctx, second);
+}
+
+static void deliver(struct engine *e)
+{
+    while (e->events && recorder_deliver(&e->recorder, take_second, e))
+        continue;
+}
+
+/* All steps have the same time-out, so the oldest that is open is the next to be timed out. */
+static void time_out(struct engine *e, int64_t now_ns)
+{
+    struct recorder *r = &e->recorder;
+
+    while (r->oldest < r->picked && due_ns(e, r->oldest) + e->config.load->timeout_ns <= now_ns)
+        fail_step(e, (uint32_t)r->oldest, "timed out");
+}
+
+/* --- the run --- */
+
+static void finish(struct engine *e)
+{
+    deliver(e);
+    e->phase = ENGINE_FINISHED;
+    vt_timer_disarm(&e->timer);
+    end_connections(e, true);
+    if (e->events)
+        e->events->finished(e->ctx, &e->recorder.totals);
+}
+
+/* Nothing is sent any more; what is open has failed. */
+static void finish_early(struct engine *e, const char *why)
+{
+    e->stopping = true;
+    while (e->recorder.oldest < e->recorder.picked)
+        fail_step(e, (uint32_t)e->recorder.oldest, why);
+    e->recorder.end = e->recorder.picked;
+    finish(e);
+}
+
+static void run(struct engine *e)
+{
+    struct recorder *r = &e->recorder;
+    int64_t window_end_ns = e->t0_ns + e->config.window_ns, now_ns;
+
+    while (e->events && !e->stopping) {
+        now_ns = vt_clock_now_ns();
+        time_out(e, now_ns);
+        deliver(e);
+        if (r->picked == r->end || due_ns(e, r->picked) > now_ns)
+            break;
+        pick_step(e, now_ns);
+        dispatch(e);
+    }
+    if (!e->events)
+        return;
+    dispatch(e); /* what a time-out has released */
+    now_ns = vt_clock_now_ns();
+    if (e->stopping)
+        finish_early(e, "the load was stopped");
+    else if (r->picked == r->end && now_ns >= window_end_ns + e->config.drain_ns)
+        finish_early(e, "still open at the end of drain");
+    else if (r->oldest == r->end && now_ns >= window_end_ns)
+        finish(e);
+}
+
+/* --- connections --- */
+
+static void open_connection(struct engine *e, struct connection *c)
+{
+    e->nlinks++;
+    connection_open(c);
+    if (e->tick_ns == 0)
+        e->tick_ns = vt_clock_now_ns() + TICK_NS;
+}
+
+static void end_connections(struct engine *e, bool orderly)
+{
+    for (uint32_t i = 0; i < e->nconnections; i++)
+        connection_end(&e->connections[i], orderly && e->connections[i].state == CONNECTION_IDLE);
+}
+
+static void report_opened(struct engine *e, const struct vt_error *err)
+{
+    struct vt_error why = err ? *err : (struct vt_error)VT_ERROR_INIT;
+
+    e->phase = err ? ENGINE_FINISHED : ENGINE_READY;
+    if (err) {
+        end_connections(e, false);
+        vt_error_wrap(&why, "connect to %s port %u", e->config.target.address,
+                      e->config.target.port);
+    }
+    if (e->events)
+        e->events->opened(e->ctx, why.code, err ? &why : NULL);
+}
+
+/* Connections that take too long to open, or have rested for long enough. */
+static void tick(struct engine *e, int64_t now_ns)
+{
+    bool again = e->phase == ENGINE_OPENING;
+
+    if (e->tick_ns == 0 || now_ns < e->tick_ns || e->phase == ENGINE_FINISHED)
+        return;
+    if (e->phase == ENGINE_OPENING && now_ns >= e->open_until_ns) {
+        struct vt_error err = VT_ERROR_INIT;
+
+        vt_error_set(&err, VT_KIND_INFRA, -ETIMEDOUT, "%u of %u connections were open in %d s",
+                     e->nopen, e->nconnections, (int)(CONNECTION_OPEN_NS / VT_NS_PER_S));
+        report_opened(e, &err);
+        return;
+    }
+    for (uint32_t i = 0; i < e->nconnections; i++) {
+        struct connection *c = &e->connections[i];
+
+        if (c->state == CONNECTION_OPENING && now_ns - c->since_ns >= CONNECTION_OPEN_NS)
+            connection_end(c, false);
+        else if (c->state == CONNECTION_CLOSED && now_ns - c->since_ns >= CONNECTION_REST_NS)
+            open_connection(e, c);
+        again |= c->state == CONNECTION_OPENING || c->state == CONNECTION_CLOSED;
+    }
+    e->tick_ns = again ? now_ns + TICK_NS : 0;
+}
+
+/* The last link or the timer is gone. */
+static void release(struct engine *e)
+{
+    if (e->events || e->nlinks > 0 || !e->timer_closed)
+        return;
+    recorder_dispose(&e->recorder);
+    vt_buf_dispose(&e->out);
+    SSL_CTX_free(e->config.tls);
+    free(e->last_step);
+    free(e->connections);
+    free(e->conversations);
+    free(e);
+}
+
+static void on_ready(void *ctx, struct connection *c)
+{
+    struct engine *e = ctx;
+
+    idle_add(e, c);
+    if (!c->counted) {
+        c->counted = true;
+        e->nopen++;
+        e->recorder.totals.connections_opened++;
+        if (e->phase == ENGINE_OPENING && e->nopen == e->nconnections)
+            report_opened(e, NULL);
+    }
+    dispatch(e);
+}
+
+static void step_ended(struct engine *e, uint32_t step)
+{
+    release_waiter(e, recorder_at(&e->recorder, step));
+    deliver(e);
+    dispatch(e);
+    arm(e);
+}
+
+static void on_answered(void *ctx, struct connection *c, const char *wrong_why)
+{
+    struct engine *e = ctx;
+    int64_t now_ns = vt_clock_now_ns();
+
+    recorder_answer(&e->recorder, c->step, now_ns - due_ns(e, c->step), now_ns - c->sent_ns,
+                    connection_answer_bytes(c), wrong_why);
+    step_ended(e, c->step);
+}
+
+static void on_failed(void *ctx, struct connection *c, const char *why)
+{
+    struct engine *e = ctx;
+
+    recorder_fail(&e->recorder, c->step, why);
+    step_ended(e, c->step);
+}
+
+static void on_closed(void *ctx, struct connection *c, bool was_open, const struct vt_error *err)
+{
+    struct engine *e = ctx;
+    bool opening = e->phase == ENGINE_OPENING;
+
+    e->nlinks--;
+    if (c->counted)
+        e->nopen--;
+    c->counted = false;
+    if (!was_open)
+        e->recorder.totals.connections_failed++;
+    if (!e->events) {
+        release(e);
+    } else if (opening && !was_open) {
+        report_opened(e, err);
+    } else if (e->phase != ENGINE_FINISHED) {
+        if (!c->resting)
+            open_connection(e, c);
+        else if (e->tick_ns == 0)
+            e->tick_ns = vt_clock_now_ns() + TICK_NS;
+        arm(e);
+    }
+}
+
+static const struct connection_owner owner = {
+    .ready = on_ready,
+    .answered = on_answered,
+    .failed = on_failed,
+    .closed = on_closed,
+};
+
+/* --- the timer --- */
+
+static int64_t earlier_of(int64_t a_ns, int64_t b_ns)
+{
+    return a_ns == 0 || (b_ns != 0 && b_ns < a_ns) ? b_ns : a_ns;
+}
+
+/* When something is to be done next; 0: nothing. */
+static int64_t next_ns(const struct engine *e)
+{
+    const struct recorder *r = &e->recorder;
+    int64_t at_ns = e->tick_ns, window_end_ns = e->t0_ns + e->config.window_ns;
+
+    if (e->phase == ENGINE_FINISHED)
+        return 0;
+    if (e->phase != ENGINE_RUNNING)
+        return at_ns;
+    if (e->stopping)
+        return 1;
+    if (r->oldest < r->picked)
+        at_ns = earlier_of(at_ns, due_ns(e, r->oldest) + e->config.load->timeout_ns);
+    if (r->picked < r->end)
+        return earlier_of(at_ns, due_ns(e, r->picked));
+    if (r->oldest < r->end)
+        window_end_ns += e->config.drain_ns;
+    return earlier_of(at_ns, window_end_ns);
+}
+
+static void arm(struct engine *e)
+{
+    int64_t at_ns = e->events ? next_ns(e) : 0;
+    struct vt_error err = VT_ERROR_INIT;
+
+    if (at_ns == 0)
+        vt_timer_disarm(&e->timer);
+    else if (vt_timer_arm(&e->timer, at_ns, &err) < 0 && e->phase == ENGINE_RUNNING)
+        finish_early(e, err.text);
+}
+
+static void on_timer(struct vt_timer *timer, int64_t now_ns)
+{
+    struct engine *e = timer->ctx;
+
+    if (e->phase == ENGINE_RUNNING)
+        run(e);
+    if (e->events)
+        tick(e, now_ns);
+    arm(e);
+}
+
+/* --- interface --- */
+
+static int check_config(const struct engine_config *config, struct vt_error *err)
+{
+    const struct driver *driver = config->driver;
+    const struct spec_load *load = config->load;
+    const struct schedule *schedule = config->schedule;
+
+    if (driver->kind != DRIVER_STREAM || !driver->pooled)
+        return vt_error_set(err, VT_KIND_CONFIG, -ENOTSUP,
+                            "load of %s: this engine drives pooled connections only", driver->name);
+    if (load->connections < 1 || load->connections > CONNECTIONS_MAX)
+        return vt_error_set(err, VT_KIND_CONFIG, -ERANGE,
+                            "load of %s: %lld connections, it must be 1 to %d", driver->name,
+                            (long long)load->connections, CONNECTIONS_MAX);
+    if (load->timeout_ns <= 0 || config->drain_ns < 0 || (driver->tls && !config->tls))
+        return vt_error_set(err, VT_KIND_CONFIG, -EINVAL,
+                            "load of %s: a time-out, a drain and TLS settings are needed",
+                            driver->name);
+    if (schedule->nsteps > 0 &&
+        schedule->steps[schedule->nsteps - 1].intended_ns >= config->window_ns)
+        return vt_error_set(err, VT_KIND_CONFIG, -EINVAL,
+                            "load of %s: the schedule is longer than its window", driver->name);
+    return 0;
+}
+
+static int parse_address(const struct driver_target *target, struct sockaddr_storage *ret,
+                         struct vt_error *err)
+{
+    struct sockaddr_in *v4 = (struct sockaddr_in *)ret;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)ret;
+
+    if (inet_pton(AF_INET, target->address, &v4->sin_addr) == 1) {
+        v4->sin_family = AF_INET;
+        v4->sin_port = htons(target->port);
+    } else if (inet_pton(AF_INET6, target->address, &v6->sin6_addr) == 1) {
+        v6->sin6_family = AF_INET6;
+        v6->sin6_port = htons(target->port);
+    } else {
+        return vt_error_set(err, VT_KIND_CONFIG, -EINVAL, "'%s' is not an IP address",
+                            target->address);
+    }
+    return 0;
+}
+
+static int make_connections(struct engine *e, struct vt_error *err)
+{
+    size_t bytes = e->config.driver->conn_bytes > 0 ? e->config.driver->conn_bytes : 1;
+    size_t stride = (bytes + 63) / 64 * 64;
+
+    e->nconnections = (uint32_t)e->config.load->connections;
+    e->connections = calloc(e->nconnections, sizeof *e->connections);
+    e->conversations = calloc(e->nconnections, stride);
+    e->last_step = calloc(e->config.schedule->nsessions + 1, sizeof *e->last_step);
+    if (!e->connections || !e->conversations || !e->last_step)
+        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "%u connections: out of memory",
+                            e->nconnections);
+    for (uint32_t i = 0; i < e->nconnections; i++) {
+        struct connection *c = &e->connections[i];
+
+        *c = (struct connection){
+            .loop = e->loop,
+            .driver = e->config.driver,
+            .target = &e->config.target,
+            .address = (struct sockaddr *)&e->address,
+            .tls = e->config.tls,
+            .out = &e->out,
+            .owner = &owner,
+            .ctx = e,
+            .index = i,
+        };
+        connection_init(c, e->conversations + i * stride);
+    }
+    return 0;
+}
+
+int engine_new(struct vt_loop *loop, const struct engine_config *config,
+               const struct engine_events *events, void *ctx, struct engine **ret,
+               struct vt_error *err)
+{
+    struct engine *e;
+    int code = check_config(config, err);
+
+    if (code < 0)
+        return code;
+    e = calloc(1, sizeof *e);
+    if (!e)
+        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "make a load engine: out of memory");
+    e->loop = loop;
+    e->config = *config;
+    e->out = (struct vt_buf)VT_BUF_INIT(REQUEST_BYTES_MAX);
+    if (config->tls)
+        SSL_CTX_up_ref(config->tls);
+    code = parse_address(&config->target, &e->address, err);
+    if (code == 0)
+        code = recorder_init(&e->recorder, config->schedule, config->driver, config->load, err);
+    if (code == 0)
+        code = make_connections(e, err);
+    if (code == 0)
+        code = vt_timer_init(&e->timer, loop, on_timer, e, err);
+    if (code < 0) {
+        e->timer_closed = true;
+        release(e);
+        return vt_error_wrap(err, "load of %s", config->driver->name);
+    }
+    e->events = events;
+    e->ctx = ctx;
+    *ret = e;
+    return 0;
+}
+
+void engine_open(struct engine *e)
+{
+    if (e->phase != ENGINE_NEW)
+        return;
+    e->phase = ENGINE_OPENING;
+    e->open_until_ns = vt_clock_now_ns() + CONNECTION_OPEN_NS;
+    for (uint32_t i = 0; i < e->nconnections; i++)
+        open_connection(e, &e->connections[i]);
+    arm(e);
+}
+
+int engine_start(struct engine *e, int64_t t0_ns, struct vt_error *err)
+{
+    if (e->phase != ENGINE_READY)
+        return vt_error_set(err, VT_KIND_INFRA, -EINVAL, "start the load of %s: not ready",
+                            e->config.driver->name);
+    e->t0_ns = t0_ns;
+    e->phase = ENGINE_RUNNING;
+    arm(e);
+    return 0;
+}
+
+void engine_stop(struct engine *e)
+{
+    if (e->phase == ENGINE_NEW || e->phase == ENGINE_FINISHED)
+        return;
+    if (e->phase != ENGINE_RUNNING) {
+        e->t0_ns = vt_clock_now_ns();
+        e->phase = ENGINE_RUNNING;
+    }
+    e->stopping = true;
+    arm(e);
+}
+
+void engine_peek(const struct engine *e, struct engine_totals *ret)
+{
+    *ret = e->recorder.totals;
+}
+
+static void on_timer_closed(struct vt_timer *timer)
+{
+    struct engine *e = timer->ctx;
+
+    e->timer_closed = true;
+    release(e);
+}
+
+struct engine *engine_free(struct engine *e)
+{
+    if (!e)
+        return NULL;
+    e->events = NULL;
+    e->phase = ENGINE_FINISHED;
+    end_connections(e, false);
+    vt_timer_close(&e->timer, on_timer_closed);
+    return NULL;
+}

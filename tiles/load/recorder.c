@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tiles/load/recorder.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+/* Most steps between the oldest that can still be on its way when a step is due and that step: an
+ * older one has timed out, and so has its whole second. */
+static size_t steps_at_once(const struct schedule *schedule, int64_t timeout_ns)
+{
+    size_t most = 1, from = 0;
+
+    for (size_t i = 0; i < schedule->nsteps; i++) {
+        int64_t after_ns = schedule->steps[i].intended_ns - timeout_ns - VT_NS_PER_S;
+
+        while (schedule->steps[from].intended_ns < after_ns)
+            from++;
+        if (i - from + 1 > most)
+            most = i - from + 1;
+    }
+    return most;
+}
+
+static int64_t good_limit(const struct spec_load *load, const char *operation)
+{
+    for (size_t i = 0; i < load->noperations; i++)
+        if (strcmp(load->operations[i].name, operation) == 0 &&
+            load->operations[i].good_limit_ns > 0)
+            return load->operations[i].good_limit_ns;
+    return load->good_limit_ns > 0 ? load->good_limit_ns : load->timeout_ns;
+}
+
+int recorder_init(struct recorder *r, const struct schedule *schedule, const struct driver *driver,
+                  const struct spec_load *load, struct vt_error *err)
+{
+    size_t capacity = 1, needed = steps_at_once(schedule, load->timeout_ns);
+
+    *r = (struct recorder){
+        .schedule = schedule,
+        .driver = driver,
+        .end = schedule->nsteps,
+        .queue_first = RECORDER_NONE,
+        .queue_last = RECORDER_NONE,
+    };
+    if (driver->noperations > SPEC_OPERATIONS_MAX)
+        return vt_error_set(err, VT_KIND_CONFIG, -E2BIG, "driver %s has more than %u operations",
+                            driver->name, SPEC_OPERATIONS_MAX);
+    while (capacity < needed)
+        capacity *= 2;
+    for (unsigned i = 0; i < driver->noperations; i++)
+        r->good_limit_ns[i] = good_limit(load, driver->operations[i]);
+    r->mask = (uint32_t)capacity - 1;
+    r->ring = calloc(capacity, sizeof *r->ring);
+    r->bins = calloc(driver->noperations, sizeof *r->bins);
+    if (r->ring && r->bins)
+        return 0;
+    recorder_dispose(r);
+    return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "record %zu operations: out of memory",
+                        needed);
+}
+
+void recorder_dispose(struct recorder *r)
+{
+    free(r->ring);
+    free(r->bins);
+    r->ring = NULL;
+    r->bins = NULL;
+}
+
+bool recorder_open(const struct recorder *r, size_t step)
+{
+    return step >= r->oldest && recorder_at(r, step)->state != STEP_ENDED;
+}
+
+struct step_record *recorder_pick(struct recorder *r, int64_t lag_ns)
+{
+    struct step_record *record = recorder_at(r, r->picked);
+
+    *record = (struct step_record){
+        .lag_ns = lag_ns,
+        .waiter = RECORDER_NONE,
+        .earlier = RECORDER_NONE,
+        .later = RECORDER_NONE,
+        .connection = RECORDER_NONE,
+        .state = STEP_WAITING,
+        .outcome = STEP_FAILED,
+    };
+    r->picked++;
+    r->totals.intended++;
+    return record;
+}
+
+/* --- the queue --- */
+
+void recorder_queue(struct recorder *r, uint32_t step)
+{
+    struct step_record *record = recorder_at(r, step);
+
+    record->state = STEP_QUEUED;
+    record->earlier = r->queue_last;
+    record->later = RECORDER_NONE;
+    if (r->queue_last != RECORDER_NONE)
+        recorder_at(r, r->queue_last)->later = step;
+    else
+        r->queue_first = step;
+    r->queue_last = step;
+    r->queued++;
+}
+
+void recorder_unqueue(struct recorder *r, uint32_t step)
+{
+    const struct step_record *record = recorder_at(r, step);
+
+    if (record->earlier != RECORDER_NONE)
+        recorder_at(r, record->earlier)->later = record->later;
+    else
+        r->queue_first = record->later;
+    if (record->later != RECORDER_NONE)
+        recorder_at(r, record->later)->earlier = record->earlier;
+    else
+        r->queue_last = record->earlier;
+    r->queued--;
+}
+
+/* --- ends --- */
+
+static void end_step(struct recorder *r, size_t step, enum step_outcome outcome, const char *why)
+{
+    static const char *const words[] = {"", "", "wrong", "failed"};
+    struct step_record *record = recorder_at(r, step);
+
+    record->state = STEP_ENDED;
+    record->outcome = (uint8_t)outcome;
+    switch (outcome) {
+    case STEP_GOOD:
+        r->totals.good++;
+        break;
+    case STEP_SLOW:
+        r->totals.slow++;
+        break;
+    case STEP_WRONG:
+        r->totals.wrong++;
+        break;
+    case STEP_FAILED:
+        r->totals.failed++;
+        break;
+    }
+    if (outcome >= STEP_WRONG && r->totals.first_failure[0] == '\0')
+        snprintf(r->totals.first_failure, sizeof r->totals.first_failure, "%s %zu %s: %s",
+                 r->driver->operations[r->schedule->steps[step].operation], step, words[outcome],
+                 why ? why : "no reason known");
+    while (r->oldest < r->picked && recorder_at(r, r->oldest)->state == STEP_ENDED)
+        r->oldest++;
+}
+
+void recorder_answer(struct recorder *r, size_t step, int64_t response_ns, int64_t service_ns,
+                     uint64_t bytes, const char *why)
+{
+    struct step_record *record = recorder_at(r, step);
+    int64_t limit_ns = r->good_limit_ns[r->schedule->steps[step].operation];
+
+    record->response_ns = response_ns;
+    record->service_ns = service_ns;
+    record->bytes = bytes;
+    if (why)
+        end_step(r, step, STEP_WRONG, why);
+    else
+        end_step(r, step, response_ns <= limit_ns ? STEP_GOOD : STEP_SLOW, NULL);
+}
+
+void recorder_fail(struct recorder *r, size_t step, const char *why)
+{
+    end_step(r, step, STEP_FAILED, why);
+}
+
+/* --- delivery --- */
+
+static void bin_begin(struct recorder_bin *bin, const char *operation, int64_t second)
+{
+    vt_hist_init(&bin->response);
+    vt_hist_init(&bin->service);
+    vt_hist_init(&bin->wake_lag);
+    bin->second = (struct vt_load_second){
+        .operation = operation,
+        .second = second,
+        .response = &bin->response,
+        .service = &bin->service,
+        .wake_lag = &bin->wake_lag,
+    };
+}
+
+static void bin_add(struct recorder_bin *bin, const struct step_record *record)
+{
+    struct vt_load_second *second = &bin->second;
+
+    second->intended++;
+    second->bytes += record->bytes;
+    second->good += record->outcome == STEP_GOOD;
+    second->slow += record->outcome == STEP_SLOW;
+    second->wrong += record->outcome == STEP_WRONG;
+    second->failed += record->outcome == STEP_FAILED;
+    vt_hist_record(&bin->wake_lag, record->lag_ns);
+    if (record->outcome == STEP_GOOD || record->outcome == STEP_SLOW) {
+        vt_hist_record(&bin->response, record->response_ns);
+        vt_hist_record(&bin->service, record->service_ns);
+    }
+}
+
+bool recorder_deliver(struct recorder *r,
+                      void (*take)(void *ctx, const struct vt_load_second *second), void *ctx)
+{
+    const struct driver_step *steps = r->schedule->steps;
+    bool used[SPEC_OPERATIONS_MAX] = {false};
+    size_t to = r->delivered;
+    int64_t second;
+
+    if (r->delivered == r->end)
+        return false;
+    second = steps[to].intended_ns / VT_NS_PER_S;
+    if (r->oldest < r->end && steps[r->oldest].intended_ns / VT_NS_PER_S == second)
+        return false;
+    while (to < r->oldest && steps[to].intended_ns / VT_NS_PER_S == second)
+        to++;
+    for (size_t i = r->delivered; i < to; i++) {
+        unsigned operation = steps[i].operation;
+
+        if (!used[operation])
+            bin_begin(&r->bins[operation], r->driver->operations[operation], second);
+        used[operation] = true;
+        bin_add(&r->bins[operation], recorder_at(r, i));
+    }
+    r->delivered = to;
+    for (unsigned i = 0; i < r->driver->noperations; i++)
+        if (used[i])
+            take(ctx, &r->bins[i].second);
+    return true;
+}
