@@ -236,7 +236,7 @@ static int open_error(const char *path, int errnum, struct vt_error *err)
 static int open_locked(const char *path, int *ret_fd, struct vt_error *err)
 {
     VT_AUTO_CLOSE int fd = -1;
-    struct stat st, now;
+    struct stat st = {0}, now;
     int r;
 
     fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);

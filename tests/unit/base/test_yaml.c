@@ -154,6 +154,8 @@ static void test_refused(void **state)
     refused("a: [b\n", 2, 1, "not YAML: while parsing a flow sequence");
     refused("a: b: c\n", 1, 5, "not YAML: mapping values are not allowed");
     refused("a: \"\\0\"\n", 1, 4, "a NUL character");
+    /* libyaml puts this behind the text, at 3:1. */
+    refused("a: 1\nb # c", 2, 6, "could not find expected ':'");
 }
 
 static void test_bytes_refused(void **state)

@@ -254,6 +254,8 @@ static void test_entries_refused(void **state)
     refused("disks: {a: {size: 4097}}\n", "m.yaml:1:12: not whole sectors");
     refused("disks: {toolongname: {}}\n", "m.yaml:1:9: disks.toolongname: expected text of 1 to 7 "
                                           "bytes on one line, not \"toolongname\"");
+    refused("disks: {\"a\\tb\": {size: 1}}\n",
+            "m.yaml:1:9: disks.\"a?b\": expected text of 1 to 7 bytes on one line, not \"a?b\"");
     refused("custom: []\n", "m.yaml:1:9: custom: no scalar");
 }
 
