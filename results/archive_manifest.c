@@ -149,8 +149,10 @@ static int read_part(const json_t *json, size_t index, uint64_t record_left,
     if (r == 0)
         r = vt_json_get_int(json, "record_bytes", 1, (int64_t)ARCHIVE_PART_RECORD_BYTES,
                             &record_bytes, err);
-    if (r < 0)
-        return vt_error_wrap(err, "part %zu", index);
+    if (r < 0) {
+        vt_error_wrap(err, "part %zu", index);
+        return r;
+    }
     if (strcmp(name, right) != 0)
         return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "part %zu is not called %s", index,
                             right);

@@ -107,9 +107,10 @@ static int unpack_parts(struct unpack *unpack, const struct archive_layout *layo
                    memcmp(hash, contents->record_hash, ARCHIVE_HASH_BYTES) != 0))
         r = refuse(err, "the record's SHA-256 is not the one in the manifest");
     if (r < 0)
-        return vt_error_wrap(err, "%s", report->part);
-    report->part[0] = '\0';
-    return 0;
+        vt_error_wrap(err, "%s", report->part);
+    else
+        report->part[0] = '\0';
+    return r;
 }
 
 static int unpack_record(const struct archive_source *source, const struct archive_layout *layout,
@@ -185,5 +186,7 @@ int archive_open_record(const char *path, const struct archive_trust *trust, con
         r = unpack_and_open(&source, &layout, folder, report, ret, err);
     archive_layout_dispose(&layout);
     archive_source_close(&source);
-    return r < 0 ? vt_error_wrap(err, "archive %s", path) : 0;
+    if (r < 0)
+        vt_error_wrap(err, "archive %s", path);
+    return r;
 }

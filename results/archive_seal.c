@@ -117,7 +117,7 @@ static int compress_part(struct seal *seal, struct archive_part *part, uint64_t 
         size_t len = left < CHUNK ? (size_t)left : CHUNK;
         r = archive_file_read(seal->record, seal->in, len, err);
         if (r < 0)
-            return vt_error_wrap(err, "read the record");
+            return r;
         EVP_DigestUpdate(seal->record_hash, seal->in, len);
         left -= len;
         r = compress_chunk(seal, len, left == 0, part, err);
@@ -267,5 +267,7 @@ int archive_seal(const char *record_path, const char *path, const struct archive
         r = archive_new_commit(&file, path, err);
     archive_new_dispose(&file);
     seal_dispose(&seal);
-    return r < 0 ? vt_error_wrap(err, "seal %s", path) : 0;
+    if (r < 0)
+        vt_error_wrap(err, "seal %s", path);
+    return r;
 }

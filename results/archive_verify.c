@@ -248,7 +248,8 @@ int archive_source_verify(const struct archive_source *source, const struct arch
         return 0;
     }
     archive_layout_dispose(&layout);
-    return vt_error_wrap(err, "%s", report->part);
+    vt_error_wrap(err, "%s", report->part);
+    return r;
 }
 
 void archive_report_dispose(struct archive_report *report)
@@ -268,7 +269,9 @@ static int verify_path(const char *path, const struct archive_trust *trust, bool
     r = archive_source_verify(&source, trust, parts, report, &layout, err);
     archive_layout_dispose(&layout);
     archive_source_close(&source);
-    return r < 0 ? vt_error_wrap(err, "archive %s", path) : 0;
+    if (r < 0)
+        vt_error_wrap(err, "archive %s", path);
+    return r;
 }
 
 int archive_verify(const char *path, const struct archive_trust *trust,

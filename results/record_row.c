@@ -139,8 +139,10 @@ static int take_hist(struct cursor *c, struct vt_hist *hist, struct vt_error *er
     size_t used = 0;
     int r = vt_hist_decode_add(hist, c->at, (size_t)(c->end - c->at), &used, err);
 
-    if (r < 0)
-        return vt_error_wrap(err, "row of load");
+    if (r < 0) {
+        vt_error_wrap(err, "row of load");
+        return r;
+    }
     c->at += used;
     if (hist->count >> 62)
         return refuse(err, "histogram counts too much");

@@ -49,12 +49,18 @@ const char *sample_folder(void)
 
 const char *sample_path(const char *name)
 {
-    static char paths[4][256];
-    static unsigned next;
-    char *path = paths[next++ % 4];
+    static char paths[64][256];
+    char path[256];
 
-    snprintf(path, sizeof(paths[0]), "%s/%s", sample_folder(), name);
-    return path;
+    snprintf(path, sizeof(path), "%s/%s", sample_folder(), name);
+    for (size_t i = 0; i < VT_COUNT(paths); i++) {
+        if (!paths[i][0])
+            memcpy(paths[i], path, sizeof(path));
+        if (!strcmp(paths[i], path))
+            return paths[i];
+    }
+    fail_msg("too many paths");
+    return NULL;
 }
 
 static void put_meta(struct record *record, const struct sample *sample)

@@ -36,7 +36,7 @@ extern const struct sample sample_small; /* one tile, app, web and mail as FACTS
 
 /* Folder for this test program, made on first use, removed at its end. */
 const char *sample_folder(void);
-/* "<folder>/<name>" in a static buffer of four. */
+/* "<folder>/<name>"; stays. */
 const char *sample_path(const char *name);
 
 /* Opens and fills, without closing. */

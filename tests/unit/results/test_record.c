@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What goes into a record comes out again, and a record that nobody here wrote does no harm. */
+#include <errno.h>
+#include <math.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sample.h"
+
+#include "base/clock.h"
+#include "base/scope.h"
+#include "results/record_queue.h"
+
+static struct record_reader *open_record(const char *path)
+{
+    struct record_reader *reader = NULL;
+
+    assert_ok(record_open_read(path, &reader, OK_ERR));
+    return reader;
+}
+
+static void test_roundtrip(void **state)
+{
+    const char *path = sample_path("roundtrip");
+    struct vt_record_role *roles = NULL;
+    struct vt_record_schedule schedule;
+    struct record_reader *reader;
+    size_t n = 0;
+    char *text = NULL;
+    uint64_t lost = 7;
+    struct stat st;
+
+    (void)state;
+    sample_record_write(path, &sample_small);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    reader = open_record(path);
+    assert_ok(record_read_meta(reader, RECORD_META_SEED, &text, OK_ERR));
+    assert_string_equal(text, "42");
+    free(text);
+    assert_int_equal(record_read_meta(reader, "nothing", &text, NULL), -ENOENT);
+    assert_ok(record_read_lost(reader, &lost, OK_ERR));
+    assert_int_equal(lost, 0);
+    assert_ok(record_read_roles(reader, &roles, &n, OK_ERR));
+    assert_int_equal(n, 3);
+    assert_string_equal(roles[1].role, "web");
+    assert_int_equal(roles[1].divisor, 180900000);
+    assert_int_equal(roles[1].nlimits, 2);
+    assert_int_equal(roles[1].limits[1].percentile, 990000);
+    assert_int_equal(roles[1].noperations, 1);
+    assert_string_equal(roles[1].operations[0].name, "first");
+    assert_int_equal(roles[1].operations[0].limits[0].limit_ns, VT_NS_PER_S);
+    assert_ok(record_read_schedule(reader, 1, "web", &schedule, OK_ERR));
+    assert_int_equal(schedule.window_steps, 25 * 4);
+    assert_int_equal(schedule.hash[31], 0xab);
+    assert_int_equal(record_read_schedule(reader, 2, "web", &schedule, NULL), -ENOENT);
+    free(roles);
+    record_reader_close(reader);
+}
+
+static void test_sum(void **state)
+{
+    struct record_sum *sum = malloc(sizeof(*sum));
+    struct record_reader *reader = open_record(sample_path("roundtrip"));
+
+    (void)state;
+    assert_non_null(sum);
+    assert_ok(record_sum_load(reader, 1, "web", 2, 6, sum, OK_ERR));
+    assert_int_equal(sum->seconds, 4);
+    assert_int_equal(sum->noperations, 2);
+    assert_int_equal(sum->all.intended, 4 * 25);
+    assert_int_equal(sum->all.good, 4 * 24);
+    assert_int_equal(sum->all.slow, 4);
+    assert_int_equal(sum->all.bytes, 4 * 24 * 1024);
+    assert_int_equal(sum->all.response.count, 4 * 25);
+    assert_int_equal(sum->all.response.max, 3 * VT_NS_PER_S);
+    assert_int_equal(sum->all.service.count, 4 * 24);
+    assert_int_equal(sum->all.wake_lag.max, 100 * VT_NS_PER_US);
+    assert_string_equal(sum->operations[0].name, "first");
+    assert_int_equal(sum->operations[0].response.max, 12 * VT_NS_PER_MS);
+    record_sum_dispose(sum);
+    /* Seconds past the window are there, others are not. */
+    assert_ok(record_sum_load(reader, 1, "web", 0, 1000, sum, OK_ERR));
+    assert_int_equal(sum->seconds, 8);
+    record_sum_dispose(sum);
+    assert_ok(record_sum_load(reader, 1, "nobody", 0, 1000, sum, OK_ERR));
+    assert_int_equal(sum->seconds, 0);
+    record_sum_dispose(sum);
+    record_reader_close(reader);
+    free(sum);
+}
+
+struct seen {
+    unsigned events, agents;
+    char last[64];
+};
+
+static int see_event(void *ctx, const struct vt_event *event)
+{
+    struct seen *seen = ctx;
+
+    seen->events++;
+    if (event->type == VT_EVENT_VERDICT) {
+        assert_string_equal(event->series, "own-code");
+        assert_true(event->value == 12.0);
+        assert_int_equal(event->level, VT_LEVEL_WARNING);
+        assert_null(event->role);
+    }
+    snprintf(seen->last, sizeof(seen->last), "%s", event->text ? event->text : "-");
+    return 0;
+}
+
+static int see_agent(void *ctx, const struct vt_record_agent *agent)
+{
+    struct seen *seen = ctx;
+
+    seen->agents++;
+    assert_string_equal(agent->name, "web-1");
+    assert_int_equal(agent->clock_offset_ns, -5);
+    assert_int_equal(agent->rtt_ns, 300000);
+    return 0;
+}
+
+static int64_t number(const char *path, const char *sql)
+{
+    sqlite3 *db = NULL;
+    sqlite3_stmt *statement = NULL;
+    int64_t value;
+
+    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &statement, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    value = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+    return value;
+}
+
+static void test_events(void **state)
+{
+    const char *path = sample_path("events");
+    struct vt_record_agent agent = {"web-1", "guest", 1, -5, 300000};
+    struct record *record = sample_record_open(path, &sample_small);
+    struct vt_sink *sink = record_sink(record);
+    struct vt_event verdict = {.type = VT_EVENT_VERDICT,
+                               .level = VT_LEVEL_WARNING,
+                               .series = "own-code",
+                               .value = 12,
+                               .text = "because"};
+    struct vt_event sample = {.type = VT_EVENT_SAMPLE,
+                              .tile = 1,
+                              .role = "web",
+                              .source = "web-1",
+                              .series = "cpu.user",
+                              .value = 0.5};
+    struct vt_event log = {.type = VT_EVENT_LOG, .series = "nginx.access", .text = "GET /\n"};
+    struct seen seen = {0};
+    struct record_reader *reader;
+    char *big = calloc(1, (3 << 20) + 1);
+
+    (void)state;
+    assert_non_null(big);
+    sink->take(sink, &verdict);
+    for (int i = 0; i < 10; i++)
+        sink->take(sink, &sample);
+    sample.value = (double)NAN;
+    sample.text = "Unavailable";
+    sink->take(sink, &sample);
+    sink->take(sink, &log);
+    memset(big, 'x', 3 << 20);
+    log.text = big;
+    sink->take(sink, &log);
+    struct vt_event note = {.type = VT_EVENT_NOTE, .text = big};
+    sink->take(sink, &note);
+    assert_ok(record_put_agent(record, &agent, OK_ERR));
+    assert_ok(record_close(record, OK_ERR));
+    free(big);
+
+    reader = open_record(path);
+    assert_ok(record_walk_events(reader, see_event, &seen, OK_ERR));
+    assert_int_equal(seen.events, 3); /* measure, verdict, note */
+    assert_int_equal(strlen(seen.last), sizeof(seen.last) - 1);
+    assert_ok(record_walk_agents(reader, see_agent, &seen, OK_ERR));
+    assert_int_equal(seen.agents, 1);
+    record_reader_close(reader);
+    assert_int_equal(number(path, "SELECT count(*) FROM series WHERE phase = 'measure'"), 1);
+    assert_int_equal(number(path, "SELECT count(*) FROM sample WHERE value = 0.5"), 10);
+    assert_int_equal(number(path, "SELECT count(*) FROM sample WHERE value IS NULL"
+                                  " AND why = 'Unavailable'"),
+                     1);
+    assert_int_equal(number(path, "SELECT sum(length(data)) FROM log"), (3 << 20) + 6);
+    assert_int_equal(number(path, "SELECT max(length(data)) FROM log"), 1 << 20);
+}
+
+/* More than both buffers hold, faster than any disk: counted, and said in the record. */
+static void test_overflow(void **state)
+{
+    const char *path = sample_path("overflow");
+    struct record *record = sample_record_open(path, &sample_small);
+    struct vt_sink *sink = record_sink(record);
+    struct vt_event log = {.type = VT_EVENT_LOG, .series = "kernel"};
+    uint64_t lost = 0, recorded = 0;
+    struct record_reader *reader;
+    char *big = malloc(RECORD_BLOB_MAX);
+
+    (void)state;
+    assert_non_null(big);
+    memset(big, 'x', RECORD_BLOB_MAX - 1);
+    big[RECORD_BLOB_MAX - 1] = '\0';
+    log.text = big;
+    for (int i = 0; i < 4000 && lost == 0; i++) {
+        sink->take(sink, &log);
+        assert_ok(record_status(record, &lost, OK_ERR));
+        assert_true(record_room(record) <= RECORD_QUEUE_BYTES);
+    }
+    assert_true(lost > 0);
+    assert_ok(record_close(record, OK_ERR));
+    reader = open_record(path);
+    assert_ok(record_read_lost(reader, &recorded, OK_ERR));
+    assert_true(recorded >= lost);
+    record_reader_close(reader);
+    free(big);
+}
+
+/* Load that no role asked for cannot be placed; it is counted as lost, not dropped in silence. */
+static void test_stray_load(void **state)
+{
+    const char *path = sample_path("stray");
+    struct record *record = sample_record_open(path, &sample_small);
+    struct vt_load_second load = {.operation = "first", .second = 1};
+    struct vt_event event = {.type = VT_EVENT_LOAD, .tile = 9, .role = "web", .load = &load};
+    uint64_t lost = 0;
+
+    (void)state;
+    record_sink(record)->take(record_sink(record), &event);
+    event.tile = 1;
+    load.second = VT_RECORD_SECONDS_MAX;
+    record_sink(record)->take(record_sink(record), &event);
+    load.second = 1;
+    load.operation = "with space";
+    record_sink(record)->take(record_sink(record), &event);
+    assert_ok(record_status(record, &lost, OK_ERR));
+    assert_int_equal(lost, 3);
+    assert_ok(record_close(record, OK_ERR));
+}
+
+static void test_refused_puts(void **state)
+{
+    struct record *record = NULL;
+    struct vt_record_role role = {.tile = 1, .role = "web"};
+    struct vt_record_totals totals = {.tile = 1, .role = "db"};
+
+    (void)state;
+    assert_ok(record_create(sample_path("puts"), &record, OK_ERR));
+    assert_int_equal(record_create(sample_path("puts"), &record, NULL), -EEXIST);
+    assert_int_equal(record_put_meta(record, "record.lost", "0", NULL), -EINVAL);
+    assert_int_equal(record_put_meta(record, "", "0", NULL), -EINVAL);
+    assert_ok(record_put_role(record, &role, OK_ERR));
+    assert_int_equal(record_put_role(record, &role, NULL), -EINVAL);
+    role.tile = 0;
+    assert_int_equal(record_put_role(record, &role, NULL), -EINVAL);
+    role.tile = 2;
+    vt_text_copy(role.role, sizeof(role.role), "score");
+    assert_int_equal(record_put_role(record, &role, NULL), -EINVAL);
+    assert_int_equal(record_put_totals(record, &totals, NULL), -EINVAL);
+    assert_ok(record_close(record, OK_ERR));
+}
+
+/* A process that dies leaves what it wrote seconds ago, and no mark of an end. */
+static void test_killed_writer(void **state)
+{
+    const char *path = sample_path("killed");
+    struct record_reader *reader = NULL;
+    uint64_t lost = 0;
+    pid_t pid;
+    int status;
+    sqlite3 *db = NULL;
+    char wal[300];
+    struct stat st;
+
+    (void)state;
+    snprintf(wal, sizeof(wal), "%s-wal", path);
+    fflush(stdout);
+    pid = fork();
+    if (pid == 0) {
+        off_t before;
+        struct record *record = sample_record_open(path, &sample_small);
+        if (stat(wal, &st) < 0)
+            _exit(2);
+        before = st.st_size;
+        for (int i = 0; i < 1000; i++) { /* until the first transaction is written */
+            if (stat(wal, &st) == 0 && st.st_size > before)
+                _exit(0);
+            record_put_meta(record, "tick", "tock", NULL);
+            usleep(10000);
+        }
+        _exit(1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    /* Immutable: the log beside it is not looked at; fold it in first. */
+    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "PRAGMA journal_mode=DELETE", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    assert_ok(record_open_read(path, &reader, OK_ERR));
+    assert_ok(record_read_lost(reader, &lost, OK_ERR));
+    assert_true(lost == UINT64_MAX);
+    record_reader_close(reader);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_roundtrip),     cmocka_unit_test(test_sum),
+        cmocka_unit_test(test_events),        cmocka_unit_test(test_overflow),
+        cmocka_unit_test(test_stray_load),    cmocka_unit_test(test_refused_puts),
+        cmocka_unit_test(test_killed_writer),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
