@@ -81,7 +81,7 @@ enum { LINES = 6 };
 /* Makes it at path; states[n]: after n lines, the first line not counted. */
 static void make_story(struct vt_buf states[LINES + 1])
 {
-    struct vt_journal *journal;
+    struct vt_journal *journal = NULL;
     struct vt_error err = VT_ERROR_INIT;
     uint64_t id = 0;
 
@@ -130,7 +130,7 @@ static void assert_state(const struct vt_journal *journal, const struct vt_buf *
 static void events_come_back(void **state)
 {
     struct vt_buf states[LINES + 1];
-    struct vt_journal *journal;
+    struct vt_journal *journal = NULL;
     struct stat st;
 
     (void)state;
@@ -192,7 +192,7 @@ static void a_cut_at_any_byte_replays_whole_lines(void **state)
     head = (size_t)(strchr(whole, '\n') - whole) + 1;
     for (size_t cut = 0; cut <= len; cut++) {
         struct vt_error err = VT_ERROR_INIT;
-        struct vt_journal *journal;
+        struct vt_journal *journal = NULL;
         size_t kept = cut, now_len;
         int lines = -1;
         uint64_t id;
@@ -241,7 +241,7 @@ static void damage_is_refused_with_its_line(void **state)
     for (size_t at = 0; at < len; at++) {
         for (int bit = 0; bit < 8; bit++) {
             struct vt_error err = VT_ERROR_INIT;
-            struct vt_journal *journal;
+            struct vt_journal *journal = NULL;
             char original = whole[at];
             int r;
 
@@ -350,7 +350,7 @@ static void what_is_no_journal_is_left_alone(void **state)
     (void)state;
     for (size_t i = 0; i < VT_COUNT(table); i++) {
         struct vt_error err = VT_ERROR_INIT;
-        struct vt_journal *journal;
+        struct vt_journal *journal = NULL;
 
         write_file(table[i], strlen(table[i]));
         assert_int_equal(vt_journal_open(path, &journal, &err), -EBADMSG);
@@ -364,7 +364,7 @@ static void what_is_no_journal_is_left_alone(void **state)
 
 static void calls_out_of_order_change_nothing(void **state)
 {
-    struct vt_journal *journal;
+    struct vt_journal *journal = NULL;
     struct vt_error err = VT_ERROR_INIT;
     char before[4096], after[4096];
     uint64_t id = 77;
@@ -403,7 +403,7 @@ static void calls_out_of_order_change_nothing(void **state)
 
 static void texts_may_have_their_full_length(void **state)
 {
-    struct vt_journal *journal;
+    struct vt_journal *journal = NULL;
     struct vt_error err = VT_ERROR_INIT;
     VT_AUTO_FREE char *text = malloc(VT_JOURNAL_VALUE_MAX + 2);
     VT_AUTO_FREE char *kept = malloc(VT_JOURNAL_VALUE_MAX + 1);
@@ -449,7 +449,7 @@ static pid_t start_holder(void)
     assert_int_equal(pipe(fds), 0);
     pid = fork();
     if (pid == 0) {
-        struct vt_journal *journal;
+        struct vt_journal *journal = NULL;
 
         byte = vt_journal_open(path, &journal, NULL) == 0;
         if (write(fds[1], &byte, 1) == 1)
@@ -495,7 +495,7 @@ static void a_second_opener_learns_who_holds_it(void **state)
 static void strange_files_are_refused(void **state)
 {
     struct vt_error err = VT_ERROR_INIT;
-    struct vt_journal *journal;
+    struct vt_journal *journal = NULL;
     char target[100];
 
     (void)state;
@@ -531,7 +531,7 @@ static void strange_files_are_refused(void **state)
 static void a_huge_file_is_refused(void **state)
 {
     struct vt_error err = VT_ERROR_INIT;
-    struct vt_journal *journal;
+    struct vt_journal *journal = NULL;
 
     (void)state;
     write_file("", 0);
