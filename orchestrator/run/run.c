@@ -166,14 +166,16 @@ static int make_id(struct run *run, struct vt_error *err)
 /* The agent stands beside this program. */
 static int find_agent(struct run *run, struct vt_error *err)
 {
-    ssize_t n = readlink("/proc/self/exe", run->agent_path, sizeof(run->agent_path) - 16);
-    char *slash;
+    char program[VT_PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
 
     if (n < 0)
         return vt_error_errno(err, VT_KIND_INFRA, errno, "find this program's folder");
-    run->agent_path[n] = '\0';
-    slash = strrchr(run->agent_path, '/');
-    strcpy(slash + 1, "vtile-agent"); /* 16 bytes were kept free */
+    program[n] = '\0';
+    *strrchr(program, '/') = '\0';
+    if (snprintf(run->agent_path, sizeof(run->agent_path), "%s/vtile-agent", program) >=
+        (int)sizeof(run->agent_path))
+        return vt_error_set(err, VT_KIND_CONFIG, -ENAMETOOLONG, "the path %s is too long", program);
     if (access(run->agent_path, X_OK) < 0)
         return vt_error_errno(err, VT_KIND_CONFIG, errno, "%s must stand beside vtile",
                               run->agent_path);
