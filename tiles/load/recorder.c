@@ -46,9 +46,10 @@ int recorder_init(struct recorder *r, const struct schedule *schedule, const str
         .queue_first = RECORDER_NONE,
         .queue_last = RECORDER_NONE,
     };
-    if (driver->noperations > SPEC_OPERATIONS_MAX)
-        return vt_error_set(err, VT_KIND_CONFIG, -E2BIG, "driver %s has more than %u operations",
-                            driver->name, SPEC_OPERATIONS_MAX);
+    if (driver->noperations < 1 || driver->noperations > SPEC_OPERATIONS_MAX)
+        return vt_error_set(err, VT_KIND_CONFIG, -E2BIG,
+                            "driver %s has %u operations, it must be 1 to %d", driver->name,
+                            driver->noperations, SPEC_OPERATIONS_MAX);
     while (capacity < needed)
         capacity *= 2;
     for (unsigned i = 0; i < driver->noperations; i++)
@@ -130,7 +131,6 @@ void recorder_unqueue(struct recorder *r, uint32_t step)
 
 static void end_step(struct recorder *r, size_t step, enum step_outcome outcome, const char *why)
 {
-    static const char *const words[] = {"", "", "wrong", "failed"};
     struct step_record *record = recorder_at(r, step);
 
     record->state = STEP_ENDED;
@@ -151,8 +151,8 @@ static void end_step(struct recorder *r, size_t step, enum step_outcome outcome,
     }
     if (outcome >= STEP_WRONG && r->totals.first_failure[0] == '\0')
         snprintf(r->totals.first_failure, sizeof r->totals.first_failure, "%s %zu %s: %s",
-                 r->driver->operations[r->schedule->steps[step].operation], step, words[outcome],
-                 why ? why : "no reason known");
+                 r->driver->operations[r->schedule->steps[step].operation], step,
+                 outcome == STEP_WRONG ? "wrong" : "failed", why ? why : "no reason known");
     while (r->oldest < r->picked && recorder_at(r, r->oldest)->state == STEP_ENDED)
         r->oldest++;
 }

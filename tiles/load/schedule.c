@@ -193,7 +193,7 @@ static uint32_t take_session(struct draw *d, int64_t at_ns)
 
     while (n < PASSED_OVER_MAX && d->nheap > 0 && too_soon(d, d->heap[0], at_ns))
         passed[n++] = pop(d);
-    if (n == PASSED_OVER_MAX || d->nheap == 0)
+    if (n > 0 && (n == PASSED_OVER_MAX || d->nheap == 0))
         taken = passed[first++];
     else
         taken = pop(d);

@@ -1,38 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/unit/tiles/cases.h"
+#include "tests/unit/tiles/case_file.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/scope.h"
+#include "tests/unit/cases.h"
 
-bool cases_path(const char *name, char *buf, size_t size)
-{
-    const char *root = getenv("VTILE_CASES");
-
-    if (root)
-        snprintf(buf, size, "%s/data/%s", root, name);
-    else
-        snprintf(buf, size, "%s/../shared/cases/data/%s", VTILE_SOURCE, name);
-    if (access(buf, R_OK) == 0)
-        return true;
-    print_message("no case data at %s\n", buf);
-    return false;
-}
-
-uint8_t *cases_read(const char *name, size_t *ret_len)
+uint8_t *case_file_read(const char *name, size_t *ret_len)
 {
     char path[512];
     VT_AUTO_FCLOSE FILE *file = NULL;
     uint8_t *data;
     long len;
 
-    assert_true(cases_path(name, path, sizeof path));
+    assert_true(cases_path(path, sizeof path, name));
     file = fopen(path, "rb");
     assert_non_null(file);
     assert_int_equal(fseek(file, 0, SEEK_END), 0);

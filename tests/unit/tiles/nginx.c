@@ -193,9 +193,12 @@ struct nginx_line *nginx_log(const struct nginx *nginx, size_t *ret_n)
         struct nginx_line line;
 
         if (n == room) {
+            struct nginx_line *grown;
+
             room = 2 * room + 1024;
-            lines = realloc(lines, room * sizeof *lines);
-            assert_non_null(lines);
+            grown = realloc(lines, room * sizeof *lines);
+            assert_non_null(grown);
+            lines = grown;
         }
         assert_int_equal(sscanf(text, "%lf %u %u %u", &line.time_s, &line.r, &line.status,
                                 &line.connection_requests),

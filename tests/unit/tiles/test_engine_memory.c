@@ -48,19 +48,19 @@ void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t n);
 
-void *malloc(size_t n)
+void *malloc(size_t n) /* NOLINT: glibc names its parameters otherwise */
 {
     allocations++;
     return __libc_malloc(n);
 }
 
-void *calloc(size_t n, size_t size)
+void *calloc(size_t n, size_t size) /* NOLINT: glibc names its parameters otherwise */
 {
     allocations++;
     return __libc_calloc(n, size);
 }
 
-void *realloc(void *p, size_t n)
+void *realloc(void *p, size_t n) /* NOLINT: glibc names its parameters otherwise */
 {
     allocations++;
     return __libc_realloc(p, n);

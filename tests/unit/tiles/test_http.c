@@ -13,7 +13,8 @@
 
 #include "base/scope.h"
 #include "base/text.h"
-#include "tests/unit/tiles/cases.h"
+#include "tests/unit/cases.h"
+#include "tests/unit/tiles/case_file.h"
 #include "tiles/load/http.h"
 
 #define RESPONSES_MAX 8
@@ -167,7 +168,7 @@ static void test_cases_at_every_cut(void **state)
     const char *name;
     unsigned n = 0;
 
-    if (!cases_path("own/open/http/expect.json", path, sizeof path))
+    if (!cases_path(path, sizeof path, "own/open/http/expect.json"))
         skip();
     cases = json_load_file(path, 0, &problem);
     assert_non_null(cases);
@@ -177,7 +178,7 @@ static void test_cases_at_every_cut(void **state)
         size_t len, step;
 
         snprintf(file, sizeof file, "own/open/http/%s.raw", name);
-        data = cases_read(file, &len);
+        data = case_file_read(file, &len);
         check_case(name, expect, data, len, 0);
         /* The floods repeat one line of at most 27 bytes: their first 8 KiB hold every kind of
          * cut that is in the rest, and copying 1.2 MB a million times shows nothing more. */

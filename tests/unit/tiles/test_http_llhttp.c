@@ -18,7 +18,8 @@
 
 #include "base/scope.h"
 #include "base/text.h"
-#include "tests/unit/tiles/cases.h"
+#include "tests/unit/cases.h"
+#include "tests/unit/tiles/case_file.h"
 #include "tiles/load/http.h"
 
 #define MESSAGES_MAX 8
@@ -201,7 +202,7 @@ static unsigned check_file(const char *file)
     unsigned n = 0;
 
     snprintf(path, sizeof path, "http/llhttp/test/response/%s", file);
-    text = (char *)cases_read(path, &len);
+    text = (char *)case_file_read(path, &len);
     for (const char *at = text; at && *at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL) {
         const char *input, *log;
 
@@ -232,7 +233,7 @@ static void test_llhttp(void **state)
     char path[512];
     unsigned n = 0;
 
-    if (!cases_path("http/llhttp/test/response/sample.md", path, sizeof path))
+    if (!cases_path(path, sizeof path, "http/llhttp/test/response/sample.md"))
         skip();
     for (size_t i = 0; i < VT_COUNT(files); i++)
         n += check_file(files[i]);
