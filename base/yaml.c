@@ -197,9 +197,10 @@ static int add_node(struct reader *r, enum vt_yaml_type type, yaml_mark_t mark,
 {
     struct vt_yaml_node *node;
 
-    if (r->nnodes >= VT_YAML_NODES_MAX)
-        return refuse(r, mark, err, "more than the node limit, %d keys and values",
-                      VT_YAML_NODES_MAX);
+    if (r->nnodes >= VT_YAML_NODES_MAX) {
+        refuse(r, mark, err, "more than the node limit, %d keys and values", VT_YAML_NODES_MAX);
+        return -EINVAL; /* as refuse() does, which analyzers do not see */
+    }
     node = tree_alloc(r->yaml, sizeof(*node));
     if (!node)
         return no_memory(err, r->yaml->file);

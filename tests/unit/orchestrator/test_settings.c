@@ -409,8 +409,7 @@ static void test_print_json(void **state)
     assert_non_null(root);
     assert_int_equal(json_integer_value(json_object_get(root, "v")), 1);
     assert_int_equal(json_array_size(json_object_get(root, "settings")), settings_count);
-    json_array_foreach(json_object_get(root, "settings"), i, item)
-    {
+    json_array_foreach(json_object_get(root, "settings"), i, item) {
         if (strcmp(json_string_value(json_object_get(item, "name")), "load") != 0)
             continue;
         assert_string_equal(json_string_value(json_object_get(item, "value")), "0.5");
