@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The client duty: drives the load of any number of roles of any number of tiles, one engine each,
+ * all on this loop.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agents/duty.h"
+#include "agents/facts.h"
+#include "agents/sampler.h"
+#include "agents/uplink.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/scope.h"
+#include "tiles/load/engine.h"
+#include "tiles/load/order.h"
+#include "wire/message.h"
+
+#define LOADS_MAX 1024
+#define SAMPLE_MS 1000
+/* A T0 outside of this is a clock that went wrong. */
+#define T0_LATE_NS (10 * VT_NS_PER_S)
+#define T0_AHEAD_NS (3600 * VT_NS_PER_S)
+/* A client without a controller is of no use to anyone. */
+#define ALONE_MAX_NS (60 * VT_NS_PER_S)
+
+enum load_state { LOAD_READY, LOAD_OPENING, LOAD_OPEN, LOAD_RUNNING, LOAD_FINISHED };
+
+struct load {
+    struct client *client;
+    struct load_order order;
+    const struct driver *driver;
+    struct schedule schedule;
+    struct engine *engine;
+    enum load_state state;
+    uint16_t open_stream; /* of the call that waits for the connections */
+};
+
+struct client {
+    struct vt_loop loop;
+    const struct vt_confdisk *conf;
+    struct uplink *uplink;
+    SSL_CTX *tls; /* of the load: trusts the run's CA */
+    struct load *loads[LOADS_MAX];
+    unsigned nloads, nrunning;
+    bool fifo;
+    struct sampler sampler;
+    uv_timer_t second;
+    uv_signal_t terminate, interrupt;
+    int64_t alone_ns; /* since when no controller is there; 0: it is */
+    bool ending;
+    struct vt_error why;
+    char last_trouble[VT_ERROR_TEXT_MAX];
+};
+
+static void end(struct client *c);
+
+/* --- the generator's own priority --- */
+
+/* Before all that is not in real time, behind all that is; the kernel's throttling stays on. Where
+ * it is not permitted the load runs as it is: wake lag shows what that costs. */
+static void set_fifo(struct client *c, bool on)
+{
+    struct sched_param param = {.sched_priority = on ? 1 : 0};
+    c->fifo = sched_setscheduler(0, on ? SCHED_FIFO : SCHED_OTHER, &param) == 0 && on;
+}
+
+/* --- events of an engine --- */
+static void engine_opened(void *ctx, int status, const struct vt_error *err)
+{
+    struct load *load = ctx;
+    load->state = status < 0 ? LOAD_FINISHED : LOAD_OPEN;
+    uplink_reply(load->client->uplink, load->open_stream, NULL, status < 0 ? err : NULL);
+}
+
+static unsigned operation_index(const struct driver *driver, const char *name)
+{
+    unsigned i = 0;
+    while (i < driver->noperations && driver->operations[i] != name &&
+           strcmp(driver->operations[i], name) != 0)
+        i++;
+    return i;
+}
+
+static void engine_second(void *ctx, const struct vt_load_second *second)
+{
+    struct load *load = ctx;
+    struct client *c = load->client;
+    VT_AUTO_BUF struct vt_buf payload = VT_BUF_INIT(WIRE_PAYLOAD_MAX);
+    struct vt_error err = VT_ERROR_INIT;
+    if (wire_load_write(&payload, load->order.tile, load->order.role,
+                        operation_index(load->driver, second->operation), second, &err) == 0) {
+        uplink_send(c->uplink, WIRE_LOAD, 0, payload.data, payload.len);
+        return;
+    }
+    /* A second that is left out would falsify the run: better no client. */
+    c->why = err;
+    end(c);
+}
+
+static void engine_finished(void *ctx, const struct engine_totals *t)
+{
+    struct load *load = ctx;
+    struct client *c = load->client;
+    char hash[65];
+    struct vt_record_totals totals = {
+        .tile = load->order.tile,
+        .intended = t->intended,
+        .good = t->good,
+        .slow = t->slow,
+        .wrong = t->wrong,
+        .failed = t->failed,
+        .connections_opened = t->connections_opened,
+        .connections_failed = t->connections_failed,
+        .queue_high = t->queue_high,
+        .early = t->early,
+    };
+    vt_text_copy(totals.role, sizeof totals.role, load->order.role);
+    vt_text_copy(totals.first_failure, sizeof totals.first_failure, t->first_failure);
+    vt_text_hex(load->schedule.hash, sizeof load->schedule.hash, hash);
+    if (load->state == LOAD_RUNNING && --c->nrunning == 0)
+        set_fifo(c, false);
+    load->state = LOAD_FINISHED;
+    uplink_event(c->uplink, "load.finished", load->order.role,
+                 json_pack("{s:s, s:o}", "hash", hash, "totals", wire_totals_write(&totals)));
+}
+
+static const struct engine_events engine_events = {
+    .opened = engine_opened,
+    .second = engine_second,
+    .finished = engine_finished,
+};
+
+/* --- calls --- */
+static void free_load(struct load *load)
+{
+    if (load->state == LOAD_RUNNING)
+        load->client->nrunning--;
+    engine_free(load->engine);
+    schedule_dispose(&load->schedule);
+    free(load);
+}
+
+static struct load **find(struct client *c, int64_t tile, const char *role)
+{
+    for (unsigned i = 0; i < c->nloads; i++)
+        if (c->loads[i]->order.tile == tile && !strcmp(c->loads[i]->order.role, role))
+            return &c->loads[i];
+    return NULL;
+}
+
+static int make_load(struct client *c, const json_t *params, struct load **ret,
+                     uint64_t *ret_window_steps, struct vt_error *err)
+{
+    struct load *load = calloc(1, sizeof *load);
+    if (!load)
+        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "prepare a load: out of memory");
+    load->client = c;
+    int rc = load_order_read(params, &load->order, err);
+    if (rc == 0)
+        rc = load_order_draw(&load->order, &load->schedule, ret_window_steps, err);
+    if (rc == 0) {
+        struct engine_config config = {
+            .load = &load->order.load,
+            .schedule = &load->schedule,
+            .tls = c->tls,
+            .drain_ns = load->order.drain_ns,
+        };
+        config.driver = load->driver = role_find(load->order.role)->driver;
+        config.target.tile = load->order.tile;
+        config.target.port = load->driver->port;
+        vt_text_copy(config.target.address, sizeof config.target.address, load->order.address);
+        vt_text_copy(config.target.server_name, sizeof config.target.server_name,
+                     load->order.server_name);
+        for (unsigned i = 0; i < load->order.nsegments; i++)
+            config.window_ns += load->order.segments[i].length_ns;
+        rc = engine_new(&c->loop, &config, &engine_events, load, &load->engine, err);
+    }
+    if (rc < 0)
+        free_load(load);
+    else
+        *ret = load;
+    return rc;
+}
+
+static int take_prepare(struct client *c, uint16_t stream, const json_t *params,
+                        struct vt_error *err)
+{
+    struct load *load;
+    uint64_t window_steps;
+    char hash[65];
+    int rc = make_load(c, params, &load, &window_steps, err);
+    if (rc < 0)
+        return rc;
+    struct load **place = find(c, load->order.tile, load->order.role);
+    if (place && (*place)->state != LOAD_READY && (*place)->state != LOAD_FINISHED)
+        rc = vt_error_set(err, VT_KIND_INFRA, -EBUSY, "%s of tile %u is being driven",
+                          load->order.role, load->order.tile);
+    else if (!place && c->nloads == LOADS_MAX)
+        rc = vt_error_set(err, VT_KIND_INFRA, -ENOSPC, "one client drives at most %d roles",
+                          LOADS_MAX);
+    if (rc < 0) {
+        free_load(load);
+        return rc;
+    }
+    if (place)
+        free_load(*place);
+    else
+        place = &c->loads[c->nloads++];
+    *place = load;
+    vt_text_hex(load->schedule.hash, sizeof load->schedule.hash, hash);
+    uplink_reply(c->uplink, stream,
+                 json_pack("{s:s, s:I, s:I}", "hash", hash, "steps",
+                           (json_int_t)load->schedule.nsteps, "window_steps",
+                           (json_int_t)window_steps),
+                 NULL);
+    return 0;
+}
+
+/* The load that a call names, in one of two states. */
+static int named(struct client *c, const json_t *params, enum load_state state,
+                 enum load_state or_state, struct load **ret, struct vt_error *err)
+{
+    const char *role;
+    int64_t tile;
+    int rc = vt_json_get_int(params, "tile", 1, SPEC_TILES_MAX, &tile, err);
+    if (rc == 0)
+        rc = vt_json_get_string(params, "role", &role, err);
+    if (rc < 0)
+        return rc;
+    struct load **place = find(c, tile, role);
+    if (!place)
+        return vt_error_set(err, VT_KIND_INFRA, -ENOENT, "no load is prepared for %.40s", role);
+    if ((*place)->state != state && (*place)->state != or_state)
+        return vt_error_set(err, VT_KIND_INFRA, -EBUSY, "%s of tile %d: not now", role, (int)tile);
+    *ret = *place;
+    return 0;
+}
+
+static int take_open(struct client *c, uint16_t stream, const json_t *params, struct vt_error *err)
+{
+    struct load *load;
+    int rc = named(c, params, LOAD_READY, LOAD_READY, &load, err);
+    if (rc < 0)
+        return rc;
+    load->state = LOAD_OPENING;
+    load->open_stream = stream;
+    engine_open(load->engine);
+    return 0;
+}
+
+static int take_start(struct client *c, uint16_t stream, const json_t *params, struct vt_error *err)
+{
+    struct load *load;
+    int64_t t0_ns, now_ns = vt_clock_now_ns();
+    int64_t earliest_ns = now_ns > T0_LATE_NS ? now_ns - T0_LATE_NS : 0;
+    int rc = vt_json_get_int(params, "t0_ns", earliest_ns, now_ns + T0_AHEAD_NS, &t0_ns, err);
+    if (rc == 0)
+        rc = named(c, params, LOAD_OPEN, LOAD_OPEN, &load, err);
+    if (rc == 0)
+        rc = engine_start(load->engine, t0_ns, err);
+    if (rc < 0)
+        return rc;
+    load->state = LOAD_RUNNING;
+    if (c->nrunning++ == 0)
+        set_fifo(c, true);
+    uplink_reply(c->uplink, stream, json_pack("{s:b}", "fifo", c->fifo), NULL);
+    return 0;
+}
+
+static int take_stop(struct client *c, uint16_t stream, const json_t *params, struct vt_error *err)
+{
+    struct load *load;
+    int rc = named(c, params, LOAD_RUNNING, LOAD_FINISHED, &load, err);
+    if (rc < 0)
+        return rc;
+    uplink_reply(c->uplink, stream, NULL, NULL);
+    if (load->state == LOAD_RUNNING)
+        engine_stop(load->engine);
+    return 0;
+}
+
+static int take_config(struct client *c, uint16_t stream, const json_t *params,
+                       struct vt_error *err)
+{
+    (void)params;
+    (void)err;
+    uplink_reply(c->uplink, stream, facts_of_machine(), NULL);
+    return 0;
+}
+
+static const struct {
+    const char *op;
+    int (*take)(struct client *c, uint16_t stream, const json_t *params, struct vt_error *err);
+} calls[] = {
+    {"load.prepare", take_prepare}, {"load.open", take_open}, {"load.start", take_start},
+    {"load.stop", take_stop},       {"config", take_config},
+};
+
+static void on_call(void *ctx, uint16_t stream, const char *op, const json_t *params)
+{
+    struct client *c = ctx;
+    struct vt_error err = VT_ERROR_INIT;
+    int rc = 1;
+    for (unsigned i = 0; i < VT_COUNT(calls) && rc > 0; i++)
+        if (!strcmp(op, calls[i].op))
+            rc = calls[i].take(c, stream, params, &err);
+    if (rc > 0)
+        rc = vt_error_set(&err, VT_KIND_INFRA, -ENOSYS, "a client's agent knows no '%.60s'", op);
+    if (rc < 0)
+        uplink_reply(c->uplink, stream, NULL, &err);
+}
+
+/* --- the uplink --- */
+static void on_second(uv_timer_t *timer)
+{
+    struct client *c = timer->data;
+    int64_t now_ns = vt_clock_now_ns();
+    json_t *series = sampler_take(&c->sampler, now_ns);
+    if (series)
+        uplink_send_json(c->uplink, WIRE_SAMPLE, 0,
+                         json_pack("{s:I, s:o}", "t_ns", (json_int_t)now_ns, "series", series));
+}
+
+static void on_up(void *ctx)
+{
+    struct client *c = ctx;
+    c->alone_ns = 0;
+    c->last_trouble[0] = '\0';
+    sampler_begin(&c->sampler);
+    uv_timer_start(&c->second, on_second, 0, SAMPLE_MS);
+}
+
+static void on_down(void *ctx, const struct vt_error *err, int64_t retry_ns)
+{
+    struct client *c = ctx;
+    int64_t now_ns = vt_clock_now_ns();
+    (void)retry_ns;
+    uv_timer_stop(&c->second);
+    sampler_end(&c->sampler);
+    /* Seconds that nobody takes are worth nothing: the run has failed for the controller. */
+    for (unsigned i = 0; i < c->nloads; i++)
+        if (c->loads[i]->state == LOAD_RUNNING)
+            engine_stop(c->loads[i]->engine);
+    if (strcmp(c->last_trouble, err->text) != 0)
+        vt_log(VT_LOG_WARNING, "controller: %s", err->text);
+    vt_text_copy(c->last_trouble, sizeof c->last_trouble, err->text);
+    if (c->alone_ns == 0)
+        c->alone_ns = now_ns;
+    if (now_ns - c->alone_ns < ALONE_MAX_NS)
+        return;
+    c->why = *err;
+    vt_error_wrap(&c->why, "no controller for %.0f s", (double)ALONE_MAX_NS / 1e9);
+    end(c);
+}
+
+static const struct uplink_events uplink_events = {.up = on_up, .down = on_down, .call = on_call};
+
+/* --- life --- */
+static void close_rest(void *ctx)
+{
+    struct client *c = ctx;
+    for (unsigned i = 0; i < c->nloads; i++)
+        free_load(c->loads[i]);
+    c->nloads = 0;
+    uv_close((uv_handle_t *)&c->second, NULL);
+    uv_close((uv_handle_t *)&c->terminate, NULL);
+    uv_close((uv_handle_t *)&c->interrupt, NULL);
+}
+
+static void end(struct client *c)
+{
+    if (c->ending)
+        return;
+    c->ending = true;
+    uv_timer_stop(&c->second);
+    sampler_end(&c->sampler);
+    uplink_close(c->uplink, close_rest);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    (void)number;
+    end(handle->data);
+}
+
+static int make_tls(struct client *c, struct vt_error *err)
+{
+    return vt_tls_client_ctx(uplink_ca(c->uplink), NULL, &c->tls, err);
+}
+
+static int serve(struct client *c, struct vt_error *err)
+{
+    const struct uplink_config config = {.loop = &c->loop, .conf = c->conf, .duty = "client"};
+    int rc = uplink_new(&config, &uplink_events, c, &c->uplink, err);
+    if (rc < 0)
+        return rc;
+    uv_timer_init(&c->loop.uv, &c->second);
+    uv_signal_init(&c->loop.uv, &c->terminate);
+    uv_signal_init(&c->loop.uv, &c->interrupt);
+    c->second.data = c->terminate.data = c->interrupt.data = c;
+    uv_signal_start(&c->terminate, on_signal, SIGTERM);
+    uv_signal_start(&c->interrupt, on_signal, SIGINT);
+    c->alone_ns = vt_clock_now_ns();
+    rc = make_tls(c, &c->why);
+    if (rc == 0)
+        uplink_start(c->uplink);
+    else
+        end(c);
+    uv_run(&c->loop.uv, UV_RUN_DEFAULT);
+    SSL_CTX_free(c->tls);
+    if (c->why.code && err)
+        *err = c->why;
+    return c->why.code;
+}
+
+int duty_client(const struct vt_confdisk *conf, struct vt_error *err)
+{
+    struct client *c = calloc(1, sizeof *c);
+    if (!c)
+        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "client: out of memory");
+    c->conf = conf;
+    c->sampler.process = true;
+    int rc = vt_loop_init(&c->loop, err);
+    if (rc == 0) {
+        rc = serve(c, err);
+        vt_loop_dispose(&c->loop);
+    }
+    free(c);
+    return rc;
+}
