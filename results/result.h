@@ -13,6 +13,9 @@
 #include "results/score.h"
 #include "results/verdict.h"
 
+/* SPEC is a trademark: these words stand wherever the number is shown. */
+#define RESULT_METRIC "vtile score (SPECvirt_sc2013-style, not a SPEC metric)"
+
 struct result {
     char run[64];
     char wall_start[32]; /* "" when unknown */
@@ -28,9 +31,12 @@ int result_compute(struct record_reader *reader, struct result *ret, struct vt_e
 void result_dispose(struct result *result);
 
 /* {"v":1,"type":"result","run":...,"archive":...,"verdict":...,"reasons":[...],"qos":...,"score":
- * ...,"tiles":[{"tile":1,"score":...,"web":{"rate":...,"p95_ms":...}}]} without newline. archive:
- * path, or NULL: the key is left out (as in a manifest). */
+ * ...,"tiles":[{"tile":1,"score":...,"web":{"rate":...,"p95_ms":...}}],...} without newline.
+ * archive: path, or NULL: the key is left out (as in a manifest). Keys may be added, none may
+ * change: sealed results are held against recomputed ones for ever. */
 void result_write_json(const struct result *result, const char *archive, struct vt_buf *out);
+/* Appends text as a terminal may be given it: control characters escaped. */
+void result_print_text(struct vt_buf *out, const char *text);
 /* Several lines for people. */
 void result_write_text(const struct result *result, struct vt_buf *out);
 

@@ -9,8 +9,6 @@
 
 #define MILLION 1000000
 #define MISSED_MAX 16 /* limits named in the JSON line; `results show` has all */
-/* SPEC is a trademark: the words stand wherever the number is shown. */
-#define METRIC "vtile score (SPECvirt_sc2013-style, not a SPEC metric)"
 
 /* --- JSON --- */
 
@@ -107,6 +105,21 @@ static const char *loop_name(const struct score *score)
     return score->loop == VT_RECORD_LOOP_CLOSED ? "closed" : "mixed";
 }
 
+static void write_tiles(struct vt_json *w, const struct score *score)
+{
+    vt_json_array(w, "tiles");
+    for (size_t i = 0; i < score->ntiles; i++) {
+        const struct score_tile *tile = &score->tiles[i];
+        vt_json_object(w, NULL);
+        vt_json_uint(w, "tile", tile->tile);
+        write_points(w, "score", tile->points);
+        for (size_t k = tile->first; k < tile->first + tile->n; k++)
+            write_role(w, &score->roles[k]);
+        vt_json_end(w);
+    }
+    vt_json_end(w);
+}
+
 void result_write_json(const struct result *result, const char *archive, struct vt_buf *out)
 {
     const struct score *score = &result->score;
@@ -122,31 +135,24 @@ void result_write_json(const struct result *result, const char *archive, struct 
     vt_json_string(&w, "verdict", verdict_grade_name(result->verdict.grade));
     write_reasons(&w, &result->verdict);
     vt_json_string(&w, "qos", qos_state_name(result->qos.state));
-    write_missed(&w, &result->qos);
     write_points(&w, "score", score->total);
-    vt_json_string(&w, "metric", METRIC);
+    write_tiles(&w, score);
+    write_missed(&w, &result->qos);
+    vt_json_string(&w, "metric", RESULT_METRIC);
     if (score->nroles)
         vt_json_string(&w, "loop", loop_name(score));
     if (score->ntiles)
         write_points(&w, "worst", score->tiles[score->worst].points);
-    vt_json_array(&w, "tiles");
-    for (size_t i = 0; i < score->ntiles; i++) {
-        const struct score_tile *tile = &score->tiles[i];
-        vt_json_object(&w, NULL);
-        vt_json_uint(&w, "tile", tile->tile);
-        write_points(&w, "score", tile->points);
-        for (size_t k = tile->first; k < tile->first + tile->n; k++)
-            write_role(&w, &score->roles[k]);
-        vt_json_end(&w);
-    }
-    vt_json_end(&w);
+    vt_json_string(&w, "started", result->wall_start);
+    vt_json_string(&w, "spec", result->spec);
+    vt_json_string(&w, "preset", result->preset);
     vt_json_end(&w);
 }
 
 /* --- text --- */
 
 /* A record's texts may come from a stranger: a terminal must not obey them. */
-static void print_text(struct vt_buf *out, const char *text)
+void result_print_text(struct vt_buf *out, const char *text)
 {
     for (const char *p = text; *p; p++) {
         unsigned char c = (unsigned char)*p;
@@ -219,20 +225,20 @@ void result_write_text(const struct result *result, struct vt_buf *out)
     const struct score *score = &result->score;
 
     vt_buf_adds(out, "run      ");
-    print_text(out, *result->run ? result->run : "-");
+    result_print_text(out, *result->run ? result->run : "-");
     vt_buf_adds(out, "\nstarted  ");
-    print_text(out, *result->wall_start ? result->wall_start : "-");
+    result_print_text(out, *result->wall_start ? result->wall_start : "-");
     vt_buf_adds(out, "\nspec     ");
-    print_text(out, *result->spec ? result->spec : "-");
+    result_print_text(out, *result->spec ? result->spec : "-");
     vt_buf_adds(out, ", preset ");
-    print_text(out, *result->preset ? result->preset : "-");
+    result_print_text(out, *result->preset ? result->preset : "-");
     vt_buf_printf(out, "\nverdict  %s\n", verdict_grade_name(result->verdict.grade));
     for (size_t i = 0; i < result->verdict.nreasons; i++) {
         const struct verdict_reason *reason = &result->verdict.reasons[i];
         vt_buf_printf(out, "  %-8s ", verdict_grade_name(reason->grade));
-        print_text(out, reason->code);
+        result_print_text(out, reason->code);
         vt_buf_adds(out, ": ");
-        print_text(out, reason->text);
+        result_print_text(out, reason->text);
         vt_buf_adds(out, "\n");
     }
     if (result->verdict.more)
@@ -245,7 +251,7 @@ void result_write_text(const struct result *result, struct vt_buf *out)
         print_line(out, &result->qos.lines[i]);
     vt_buf_adds(out, "score    ");
     score_print_points(score->total, out);
-    vt_buf_printf(out, "  " METRIC "%s%s\n", score->nroles ? ", loop " : "",
+    vt_buf_printf(out, "  " RESULT_METRIC "%s%s\n", score->nroles ? ", loop " : "",
                   score->nroles ? loop_name(score) : "");
     print_tiles(out, score);
 }

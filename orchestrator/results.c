@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * results: what archives hold. An archive is named by its path or by the id of a run of this
+ * installation; it is believed when this installation signed it, or whoever --trust names.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "base/scope.h"
+#include "orchestrator/command.h"
+#include "orchestrator/results_archive.h"
+#include "results/result.h"
+#include "results/score.h"
+
+#define MILLION 1000000
+
+static const char help[] =
+    "Usage: vtile results list [OPTION]...\n"
+    "       vtile results show|verify|score [OPTION]... RUN|ARCHIVE\n"
+    "       vtile results score --app RATE --web RATE --mail RATE\n\n"
+    "list    the archives of this installation\n"
+    "show    verdict, QoS and score of an archive, and what it was made with\n"
+    "verify  every byte of an archive: structure, signature, signer, hashes\n"
+    "score   verdict, QoS and score, computed again from the raw data and held against what was\n"
+    "        sealed; or points for three rates, operations a second, as a SPECvirt_sc2013-style\n"
+    "        tile counts them (" RESULT_METRIC ")\n\n"
+    "RUN is a run's id, ARCHIVE a path.\n\n"
+    "  --trust FINGERPRINT  believe this signer too (SHA-256 of the certificate, hex); repeatable\n"
+    "  --app, --web, --mail RATE\n"
+    "  --json               objects, one a line\n"
+    "  -h, --help           this text\n";
+
+/* The largest figures of a published tile of six VMs (tile 1 of a record at 26 tiles), taken as
+ * operations a second that the load offers. */
+static const struct {
+    const char *role;
+    int64_t divisor; /* millionths */
+} published[] = {{"app", 178100000}, {"web", 180900000}, {"mail", 139600000}};
+
+struct options {
+    const char *trusted[RESULTS_TRUST_MAX];
+    size_t ntrusted;
+    double rates[VT_COUNT(published)];
+    unsigned nrates;
+    bool json;
+};
+
+static int usage(struct vt_error *err, const char *what)
+{
+    return vt_error_set(err, VT_KIND_USAGE, -EINVAL, "%s; see `vtile results --help`", what);
+}
+
+static int add_trust(struct options *options, const char *fingerprint, struct vt_error *err)
+{
+    size_t digits = 0;
+
+    for (const char *p = fingerprint; *p; p++) {
+        if (*p != ':' && !strchr("0123456789abcdefABCDEF", *p))
+            return usage(err, "--trust wants a SHA-256 in hex");
+        digits += *p != ':';
+    }
+    if (digits != 2 * ARCHIVE_FINGERPRINT_BYTES)
+        return usage(err, "--trust wants a SHA-256: 64 hex digits");
+    if (options->ntrusted == RESULTS_TRUST_MAX)
+        return usage(err, "--trust is given too often");
+    options->trusted[options->ntrusted++] = fingerprint;
+    return 0;
+}
+
+static int add_rate(struct options *options, size_t index, const char *text, struct vt_error *err)
+{
+    int r = vt_text_parse_double(text, 0, 1e9, &options->rates[index], err);
+
+    if (r < 0) {
+        vt_error_wrap(err, "--%s", published[index].role);
+        err->kind = VT_KIND_USAGE;
+        return r;
+    }
+    options->nrates |= 1U << index;
+    return 0;
+}
+
+/* 1: help was asked for and given. */
+static int parse(int argc, char **argv, struct options *options, struct vt_error *err)
+{
+    static const struct option names[] = {
+        {"app", required_argument, NULL, 0},
+        {"web", required_argument, NULL, 1},
+        {"mail", required_argument, NULL, 2},
+        {"trust", required_argument, NULL, 't'},
+        {"json", no_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    int option, r = 0;
+
+    while (r == 0 && (option = getopt_long(argc, argv, "h", names, NULL)) != -1) {
+        if (option == 'h') {
+            fputs(help, stdout);
+            return 1;
+        }
+        if (option == 'j')
+            options->json = true;
+        else if (option == 't')
+            r = add_trust(options, optarg, err);
+        else if (option >= 0 && option < (int)VT_COUNT(published))
+            r = add_rate(options, (size_t)option, optarg, err);
+        else
+            r = usage(err, "unknown or incomplete option");
+    }
+    return r;
+}
+
+static int put_out(const struct vt_buf *out, struct vt_error *err)
+{
+    int r = vt_buf_check(out, "print results", err);
+
+    if (r == 0 && out->len)
+        fwrite(out->data, 1, out->len, stdout);
+    return r;
+}
+
+/* --- score of three rates --- */
+
+static int score_rates(const struct options *options, struct vt_error *err)
+{
+    VT_AUTO_BUF struct vt_buf out = VT_BUF_INIT(4096);
+    int64_t points[VT_COUNT(published)], weights[VT_COUNT(published)], score;
+    struct vt_json w;
+
+    for (size_t i = 0; i < VT_COUNT(published); i++) {
+        points[i] =
+            score_closed_role(llround(options->rates[i] * MILLION), published[i].divisor, NULL);
+        weights[i] = MILLION;
+    }
+    score = score_mean(points, weights, VT_COUNT(published));
+    if (!options->json) {
+        score_print_points(score, &out);
+        vt_buf_adds(&out, "\n");
+        return put_out(&out, err);
+    }
+    vt_json_begin(&w, &out);
+    vt_json_object(&w, NULL);
+    vt_json_int(&w, "v", 1);
+    vt_json_string(&w, "type", "score");
+    vt_json_double(&w, "score", (double)score_hundredths(score, SCORE_POINT) / 100, 2);
+    for (size_t i = 0; i < VT_COUNT(published); i++)
+        vt_json_double(&w, published[i].role,
+                       (double)score_hundredths(points[i], SCORE_POINT) / 100, 2);
+    vt_json_string(&w, "loop", "closed");
+    vt_json_string(&w, "metric", RESULT_METRIC);
+    vt_json_end(&w);
+    vt_buf_adds(&out, "\n");
+    return put_out(&out, err);
+}
+
+/* --- an archive --- */
+
+static int verify(const struct options *options, const char *name, struct vt_error *err)
+{
+    VT_AUTO_BUF struct vt_buf out = VT_BUF_INIT(1U << 16);
+    struct results_archive archive;
+    struct vt_json w;
+    int r = results_archive_verify(&archive, name, options->trusted, options->ntrusted, err);
+
+    if (r < 0) {
+        results_archive_dispose(&archive);
+        return r;
+    }
+    if (options->json) {
+        vt_json_begin(&w, &out);
+        vt_json_object(&w, NULL);
+        vt_json_int(&w, "v", 1);
+        vt_json_string(&w, "type", "verified");
+        vt_json_string(&w, "archive", archive.path);
+        vt_json_string(&w, "run", archive.report.run);
+        vt_json_string(&w, "signer", archive.report.fingerprint);
+        vt_json_bool(&w, "own", archive.own);
+        vt_json_uint(&w, "parts", archive.report.nparts);
+        vt_json_uint(&w, "record_bytes", archive.report.record_bytes);
+        vt_json_end(&w);
+    } else {
+        result_print_text(&out, archive.path);
+        vt_buf_adds(&out, ": good; run ");
+        result_print_text(&out, archive.report.run);
+        vt_buf_printf(&out, ", %u part%s, signed by %s%s", archive.report.nparts,
+                      archive.report.nparts == 1 ? "" : "s", archive.report.fingerprint,
+                      archive.own ? " (this installation)" : "");
+    }
+    vt_buf_adds(&out, "\n");
+    results_archive_dispose(&archive);
+    return put_out(&out, err);
+}
+
+static int print_result(const struct options *options, const char *path,
+                        const struct result *result, struct vt_error *err)
+{
+    VT_AUTO_BUF struct vt_buf out = VT_BUF_INIT(8U << 20);
+
+    if (options->json) {
+        result_write_json(result, path, &out);
+        vt_buf_adds(&out, "\n");
+    } else {
+        result_write_text(result, &out);
+    }
+    return put_out(&out, err);
+}
+
+struct meta_walk {
+    struct vt_buf *out;
+    struct vt_json *json; /* NULL: text */
+};
+
+static int on_meta(void *ctx, const char *key, const char *value)
+{
+    const struct meta_walk *walk = ctx;
+
+    if (walk->json) {
+        vt_json_string(walk->json, key, value);
+        return 0;
+    }
+    vt_buf_adds(walk->out, "  ");
+    result_print_text(walk->out, key);
+    for (size_t i = strlen(key); i < 20; i++)
+        vt_buf_adds(walk->out, " ");
+    if (strlen(value) > 200)
+        vt_buf_printf(walk->out, " (%zu bytes; --json shows them)", strlen(value));
+    else {
+        vt_buf_adds(walk->out, " ");
+        result_print_text(walk->out, value);
+    }
+    vt_buf_adds(walk->out, "\n");
+    return 0;
+}
+
+/* What the run was made with: all keys of meta. */
+static int print_meta(const struct options *options, struct record_reader *reader,
+                      struct vt_error *err)
+{
+    VT_AUTO_BUF struct vt_buf out = VT_BUF_INIT(16U << 20);
+    struct vt_json w;
+    struct meta_walk walk = {&out, options->json ? &w : NULL};
+    int r;
+
+    if (options->json) {
+        vt_json_begin(&w, &out);
+        vt_json_object(&w, NULL);
+        vt_json_int(&w, "v", 1);
+        vt_json_string(&w, "type", "meta");
+        vt_json_object(&w, "meta");
+    } else {
+        vt_buf_adds(&out, "made with\n");
+    }
+    r = record_walk_meta(reader, on_meta, &walk, err);
+    if (r < 0)
+        return r;
+    if (options->json) {
+        vt_json_end(&w);
+        vt_json_end(&w);
+        vt_buf_adds(&out, "\n");
+    }
+    return put_out(&out, err);
+}
+
+/* show, and score of an archive: the same figures; show tells more, score holds them against the
+ * sealed ones. */
+static int show_or_score(const struct options *options, const char *name, bool show,
+                         struct vt_error *err)
+{
+    struct results_archive archive;
+    struct record_reader *reader = NULL;
+    struct result result = {0};
+    int r = results_archive_open(&archive, name, options->trusted, options->ntrusted, &reader, err);
+
+    if (r == 0)
+        r = result_compute(reader, &result, err);
+    if (r == 0)
+        r = results_archive_compare(&archive, &result, err);
+    if (r == 0 && show)
+        r = print_meta(options, reader, err);
+    if (r == 0)
+        r = print_result(options, archive.path, &result, err);
+    result_dispose(&result);
+    record_reader_close(reader);
+    results_archive_dispose(&archive);
+    return r;
+}
+
+int command_results(int argc, char **argv, struct vt_error *err)
+{
+    struct options options = {0};
+    const char *verb, *name;
+    int r = parse(argc, argv, &options, err);
+
+    if (r != 0)
+        return r < 0 ? r : 0;
+    if (optind == argc)
+        return usage(err, "list, show, verify or score is missing");
+    verb = argv[optind++];
+    if (options.nrates && (strcmp(verb, "score") != 0 || optind < argc))
+        return usage(err, "--app, --web and --mail belong to `score` without an archive");
+    if (options.nrates && options.nrates != (1U << VT_COUNT(published)) - 1)
+        return usage(err, "--app, --web and --mail belong together");
+    if (options.nrates)
+        return score_rates(&options, err);
+    if (!strcmp(verb, "list"))
+        return optind < argc ? usage(err, "list takes no archive")
+                             : results_list(options.trusted, options.ntrusted, options.json, err);
+    if (strcmp(verb, "show") != 0 && strcmp(verb, "verify") != 0 && strcmp(verb, "score") != 0)
+        return usage(err, "neither list, show, verify nor score");
+    if (optind + 1 != argc)
+        return usage(err, "one run or archive is wanted");
+    name = argv[optind];
+    if (!strcmp(verb, "verify"))
+        return verify(&options, name, err);
+    return show_or_score(&options, name, !strcmp(verb, "show"), err);
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "orchestrator/results_archive.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "base/scope.h"
+#include "orchestrator/state.h"
+
+/* Own fingerprint first, then those of the command line. */
+struct trusted {
+    char own[ARCHIVE_FINGERPRINT_TEXT];
+    const char *fingerprints[RESULTS_TRUST_MAX + 1];
+    size_t n;
+};
+
+/* Without a key of its own, or one that this user may read, an installation trusts nobody yet. */
+static int load_trust(const char *const *trusted, size_t ntrusted, struct trusted *ret,
+                      struct vt_error *err)
+{
+    struct archive_key *key = NULL;
+    struct state state;
+    char folder[VT_PATH_MAX + 16];
+    int r = state_locate(&state, err);
+
+    *ret = (struct trusted){0};
+    if (r < 0)
+        return r;
+    snprintf(folder, sizeof(folder), "%s/keys", state.folder);
+    r = archive_key_load(folder, false, &key, err);
+    if (r == 0) {
+        vt_text_copy(ret->own, sizeof(ret->own), archive_key_fingerprint(key));
+        ret->fingerprints[ret->n++] = ret->own;
+    } else if (r != -ENOENT && r != -EACCES) {
+        return r;
+    }
+    vt_error_clear(err);
+    archive_key_free(key);
+    for (size_t i = 0; i < ntrusted && i < RESULTS_TRUST_MAX; i++)
+        ret->fingerprints[ret->n++] = trusted[i];
+    return 0;
+}
+
+static int find(const char *name, char path[VT_PATH_MAX], struct vt_error *err)
+{
+    struct state state;
+    int r;
+
+    if (access(name, F_OK) == 0 || strchr(name, '/') || strchr(name, '.'))
+        return vt_text_copy(path, VT_PATH_MAX, name)
+                   ? 0
+                   : vt_error_set(err, VT_KIND_USAGE, -ENAMETOOLONG, "path too long");
+    r = state_locate(&state, err);
+    if (r < 0)
+        return r;
+    if (snprintf(path, VT_PATH_MAX, "%s/results/%s" ARCHIVE_SUFFIX, state.folder, name) >=
+        VT_PATH_MAX)
+        return vt_error_set(err, VT_KIND_USAGE, -ENAMETOOLONG, "path too long");
+    if (access(path, F_OK) < 0)
+        return vt_error_set(err, VT_KIND_USAGE, -ENOENT,
+                            "no run %s: neither a file of that name nor %s", name, path);
+    return 0;
+}
+
+static int begin(struct results_archive *archive, const char *name, const char *const *trusted,
+                 size_t ntrusted, struct trusted *ret, struct vt_error *err)
+{
+    int r;
+
+    memset(archive, 0, sizeof(*archive));
+    r = find(name, archive->path, err);
+    return r == 0 ? load_trust(trusted, ntrusted, ret, err) : r;
+}
+
+int results_archive_verify(struct results_archive *archive, const char *name,
+                           const char *const *trusted, size_t ntrusted, struct vt_error *err)
+{
+    struct trusted all;
+    int r = begin(archive, name, trusted, ntrusted, &all, err);
+
+    if (r == 0) {
+        const struct archive_trust trust = {all.fingerprints, all.n};
+        r = archive_verify(archive->path, &trust, &archive->report, err);
+    }
+    archive->own = r == 0 && !strcmp(all.own, archive->report.fingerprint);
+    return r;
+}
+
+int results_archive_open(struct results_archive *archive, const char *name,
+                         const char *const *trusted, size_t ntrusted, struct record_reader **ret,
+                         struct vt_error *err)
+{
+    struct trusted all;
+    int r = begin(archive, name, trusted, ntrusted, &all, err);
+
+    if (r == 0) {
+        const struct archive_trust trust = {all.fingerprints, all.n};
+        r = archive_open_record(archive->path, &trust, NULL, &archive->report, ret, err);
+    }
+    archive->own = r == 0 && !strcmp(all.own, archive->report.fingerprint);
+    return r;
+}
+
+void results_archive_dispose(struct results_archive *archive)
+{
+    archive_report_dispose(&archive->report);
+}
+
+/* --- comparison --- */
+
+/* The first value of sealed that again has not; its key is where. Depth is bounded by the reader
+ * of JSON. NOLINTNEXTLINE(misc-no-recursion) */
+static bool contains(const json_t *again, const json_t *sealed, const char **where)
+{
+    const char *key;
+    json_t *value;
+    size_t i;
+
+    if (json_is_object(sealed)) {
+        json_object_foreach((json_t *)sealed, key, value) {
+            const json_t *other = json_object_get(again, key);
+            if (!other || !contains(other, value, where)) {
+                if (!*where)
+                    *where = key;
+                return false;
+            }
+        }
+        return json_is_object(again);
+    }
+    if (json_is_array(sealed)) {
+        if (!json_is_array(again) || json_array_size(again) != json_array_size(sealed))
+            return false;
+        json_array_foreach(sealed, i, value) {
+            if (!contains(json_array_get(again, i), value, where))
+                return false;
+        }
+        return true;
+    }
+    return json_equal(again, sealed);
+}
+
+int results_archive_compare(const struct results_archive *archive, const struct result *result,
+                            struct vt_error *err)
+{
+    VT_AUTO_BUF struct vt_buf text = VT_BUF_INIT(ARCHIVE_MANIFEST_MAX);
+    const struct vt_buf *sealed = &archive->report.manifest;
+    json_t *again = NULL, *manifest = NULL;
+    const json_t *said = NULL;
+    const char *where = NULL;
+    int r;
+
+    result_write_json(result, NULL, &text);
+    r = vt_buf_check(&text, "recomputed result", err);
+    if (r == 0)
+        r = vt_json_read(text.data, text.len, "recomputed result", VT_KIND_INFRA, &again, err);
+    if (r == 0)
+        r = vt_json_read(sealed->data, sealed->len, "manifest.json", VT_KIND_REFUSED, &manifest,
+                         err);
+    if (r == 0)
+        r = vt_json_get_object(manifest, "result", &said, err);
+    if (r == 0 && !contains(again, said, &where))
+        r = vt_error_set(err, VT_KIND_REFUSED, -EBADMSG,
+                         "archive %s: the record gives another '%s' than was sealed", archive->path,
+                         where ? where : "result");
+    json_decref(again);
+    json_decref(manifest);
+    return r;
+}
+
+int results_archive_trust(const char *const *trusted, size_t ntrusted,
+                          int (*with)(const struct archive_trust *trust, void *ctx,
+                                      struct vt_error *err),
+                          void *ctx, struct vt_error *err)
+{
+    struct trusted all;
+    int r = load_trust(trusted, ntrusted, &all, err);
+
+    if (r == 0) {
+        const struct archive_trust trust = {all.fingerprints, all.n};
+        r = with(&trust, ctx, err);
+    }
+    return r;
+}
