@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One archive of each format version stands in golden/ for ever: <version>.vtar, and beside it the
+ * fingerprint of the key that signed it and was then forgotten. What was once good stays good and
+ * gives the digits that were sealed. VTILE_MAKE_GOLDEN=FILE makes one of today's version.
+ */
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sample.h"
+
+#include "base/clock.h"
+#include "base/scope.h"
+#include "results/result.h"
+
+static const char *const versions[] = {"v1"};
+
+static const struct sample_role roles[] = {
+    {"web", VT_RECORD_LOOP_OPEN, true, 9045000, 1000000, 39, 2, 1, 0},
+};
+static const struct sample sample = {2, roles, VT_COUNT(roles), 3, "complete", "tcg"};
+
+static void golden_path(const char *version, const char *suffix, char path[512])
+{
+    snprintf(path, 512, "%s/tests/unit/results/golden/%s%s", VTILE_SOURCE, version, suffix);
+}
+
+/* Every kind of row that a record can have. */
+static void make(const char *path)
+{
+    struct record *record = sample_record_open(sample_path("golden.record"), &sample);
+    struct vt_sink *sink = record_sink(record);
+    struct vt_record_agent agent = {"client", "client", 0, -1234, 400000};
+    struct vt_record_totals totals = {.tile = 1,
+                                      .role = "web",
+                                      .intended = 294,
+                                      .good = 273,
+                                      .slow = 14,
+                                      .wrong = 7,
+                                      .connections_opened = 8,
+                                      .queue_high = 3,
+                                      .first_failure = "status 503"};
+    struct vt_event events[] = {
+        {.type = VT_EVENT_NOTE, .level = VT_LEVEL_WARNING, .source = "controller", .text = "late"},
+        {.type = VT_EVENT_AGENT, .tile = 1, .role = "web", .source = "web-1", .text = "came"},
+        {.type = VT_EVENT_VERDICT,
+         .level = VT_LEVEL_WARNING,
+         .source = "controller",
+         .series = "own-code",
+         .value = 7,
+         .text = "a reason of the run's own"},
+        {.type = VT_EVENT_SAMPLE,
+         .tile = 1,
+         .role = "web",
+         .source = "web-1",
+         .series = "cpu.user",
+         .value = 0.25},
+        {.type = VT_EVENT_LOG,
+         .tile = 1,
+         .role = "web",
+         .source = "web-1",
+         .series = "nginx.access",
+         .text = "GET / 200\n"},
+    };
+    struct archive_key *key = NULL;
+    char pinned[300];
+
+    for (size_t i = 0; i < VT_COUNT(events); i++)
+        sink->take(sink, &events[i]);
+    assert_ok(record_put_agent(record, &agent, OK_ERR));
+    assert_ok(record_put_totals(record, &totals, OK_ERR));
+    assert_ok(record_close(record, OK_ERR));
+    assert_ok(archive_key_load(sample_path("golden-keys"), true, &key, OK_ERR));
+    assert_ok(archive_seal(sample_path("golden.record"), path, key, OK_ERR));
+    snprintf(pinned, sizeof(pinned), "%s.fingerprint", path);
+    sample_write_file(pinned, archive_key_fingerprint(key), ARCHIVE_FINGERPRINT_TEXT - 1);
+    archive_key_free(key);
+}
+
+/* Every value of sealed stands in again. */
+static void assert_contains(json_t *again, json_t *sealed)
+{
+    const char *key;
+    json_t *value;
+    size_t i;
+
+    if (json_is_object(sealed)) {
+        json_object_foreach(sealed, key, value)
+            assert_contains(json_object_get(again, key), value);
+    } else if (json_is_array(sealed)) {
+        assert_int_equal(json_array_size(again), json_array_size(sealed));
+        json_array_foreach(sealed, i, value)
+            assert_contains(json_array_get(again, i), value);
+    } else {
+        assert_true(json_equal(again, sealed));
+    }
+}
+
+static void check(const char *version)
+{
+    char path[512], pin[512], fingerprint[ARCHIVE_FINGERPRINT_TEXT] = "";
+    const char *trusted = fingerprint;
+    struct archive_trust trust = {&trusted, 1};
+    struct archive_report report = {0};
+    struct record_reader *reader = NULL;
+    struct result result = {0};
+    struct vt_buf text = VT_BUF_INIT(1 << 20);
+    json_t *manifest, *again;
+    size_t len = 0;
+    uint8_t *data;
+
+    golden_path(version, ".vtar", path);
+    golden_path(version, ".fingerprint", pin);
+    data = sample_read_file(pin, &len);
+    assert_int_equal(len, ARCHIVE_FINGERPRINT_TEXT - 1);
+    memcpy(fingerprint, data, len);
+    free(data);
+    assert_ok(archive_open_record(path, &trust, sample_folder(), &report, &reader, OK_ERR));
+    assert_ok(result_compute(reader, &result, OK_ERR));
+    result_write_json(&result, NULL, &text);
+    manifest = json_loadb(report.manifest.data, report.manifest.len, 0, NULL);
+    again = json_loadb(text.data, text.len, 0, NULL);
+    assert_true(manifest && again);
+    assert_contains(again, json_object_get(manifest, "result"));
+    json_decref(manifest);
+    json_decref(again);
+    vt_buf_dispose(&text);
+    result_dispose(&result);
+    record_reader_close(reader);
+    archive_report_dispose(&report);
+}
+
+static void test_golden(void **state)
+{
+    const char *path = getenv("VTILE_MAKE_GOLDEN");
+
+    (void)state;
+    if (path)
+        make(path);
+    for (size_t i = 0; i < VT_COUNT(versions); i++)
+        check(versions[i]);
+}
+
+/* 39 good of 42 in each second of each of two tiles: 92.857... points a tile, in whole 185.71. */
+static void test_digits(void **state)
+{
+    char path[512];
+    size_t len = 0;
+    uint8_t *data;
+    json_t *manifest, *result;
+    char *at;
+
+    (void)state;
+    golden_path("v1", ".vtar", path);
+    data = sample_read_file(path, &len);
+    at = memmem(data, len, "{\"v\":1,\"format\"", 15);
+    assert_non_null(at);
+    manifest = json_loadb(at, strcspn(at, "\n"), 0, NULL);
+    result = json_object_get(manifest, "result");
+    assert_true(json_real_value(json_object_get(result, "score")) == 185.71);
+    assert_string_equal(json_string_value(json_object_get(result, "verdict")), "DEGRADED");
+    /* 1 of 42 wrong is 2.4 %, more than 1 %. */
+    assert_string_equal(json_string_value(json_object_get(result, "qos")), "fail");
+    json_decref(manifest);
+    free(data);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden),
+                                       cmocka_unit_test(test_digits)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
