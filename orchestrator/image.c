@@ -81,7 +81,8 @@ static int build(bool json, struct vt_error *err)
         vt_json_double(&w, "seconds", seconds, 3);
         vt_json_end(&w);
     } else {
-        vt_buf_printf(&out, "image %.12s: %u of 4 parts built in %.1f s", image.key, built, seconds);
+        vt_buf_printf(&out, "image %.12s: %u of 4 parts built in %.1f s", image.key, built,
+                      seconds);
     }
     return print_buf(&out, err);
 }
