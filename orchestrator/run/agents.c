@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/confdisk.h"
@@ -160,6 +161,8 @@ int run_open_hub(struct run *run, struct vt_error *err)
     int ret;
 
     snprintf(folder, sizeof(folder), "%s/ca", run->state.folder);
+    if (mkdir(folder, 0700) < 0 && errno != EEXIST)
+        return vt_error_errno(err, VT_KIND_INFRA, errno, "make folder %s", folder);
     ret = vt_ca_open(folder, &run->ca, err);
     if (ret < 0)
         return ret;
