@@ -17,11 +17,13 @@
 
 #include "base/scope.h"
 #include "base/text.h"
+#include "orchestrator/host/host.h"
 #include "orchestrator/host/outer.h"
 #include "orchestrator/state.h"
 
 #define QEMU_USER "libvirt-qemu"
 #define QEMU_USER_ID 64055 /* what Debian's libvirt-daemon-system takes */
+#define KVM_DEVICE "/dev/kvm"
 #define RUN_LIBVIRT "/run/libvirt"
 #define USERS_MAX (4 << 20)
 #define LOG_MAX_BYTES (1 << 20)
@@ -251,6 +253,26 @@ static int cover_users(const struct embed *embed, struct vt_error *err)
     return code;
 }
 
+/* A KVM that runs nothing is hidden from the driver behind a file that root cannot write either
+ * (read-only mount): it would offer it, and on CPUs whose CPUID differs from core to core it takes
+ * its cached answers for outdated whenever its thread has moved, and asks the emulators again. */
+static int cover_kvm(const struct embed *embed, struct vt_error *err)
+{
+    char path[VT_PATH_MAX];
+    int code;
+
+    if (access(KVM_DEVICE, F_OK) < 0 || host_kvm_runs(KVM_DEVICE, NULL, 0))
+        return 0;
+    below(embed, "etc/no-kvm", path, sizeof(path));
+    code = write_file(path, "", 0, 0400, err);
+    if (code < 0)
+        return code;
+    if (mount(path, KVM_DEVICE, NULL, MS_BIND, NULL) < 0 ||
+        mount(NULL, KVM_DEVICE, NULL, MS_BIND | MS_REMOUNT | MS_RDONLY, NULL) < 0)
+        return vt_error_errno(err, VT_KIND_INFRA, errno, "hide " KVM_DEVICE);
+    return 0;
+}
+
 /* The mark says that an empty /run/libvirt is ours to remove, also after a kill. */
 static int make_run_libvirt(const struct embed *embed, struct vt_error *err)
 {
@@ -295,7 +317,8 @@ int embed_enter(struct embed *embed, struct vt_error *err)
         return vt_error_errno(err, VT_KIND_INFRA, errno, "keep our mounts to ourselves");
     if (mount(run, RUN_LIBVIRT, NULL, MS_BIND, NULL) < 0)
         return vt_error_errno(err, VT_KIND_INFRA, errno, "mount %s over " RUN_LIBVIRT, run);
-    return cover_users(embed, err);
+    code = cover_users(embed, err);
+    return code < 0 ? code : cover_kvm(embed, err);
 }
 
 /* ---- what is below the folder ---- */

@@ -4,7 +4,7 @@
  * folder. One process a folder: vtile.lock there says who.
  * As root the driver asks for more: a user `libvirt-qemu`, which only the daemon's package makes,
  * and files in /run/libvirt. Both are given to it in a mount namespace of this process, so that the
- * machine's own files are not changed.
+ * machine's own files are not changed. A /dev/kvm that runs nothing is hidden there, too.
  */
 #ifndef VTILE_HOST_EMBED_H
 #define VTILE_HOST_EMBED_H
