@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A small HTTPS server that answers as the web role's site does, a thread a connection. */
+#ifndef TESTS_UNIT_AGENTS_SITE_H
+#define TESTS_UNIT_AGENTS_SITE_H
+
+#include "base/cert.h"
+
+/* Listens on 127.0.0.2 port 443 until the process ends. False when that port cannot be had. */
+bool site_start(const struct vt_ca *ca, unsigned tile);
+unsigned site_requests(void); /* answered so far */
+
+#endif
