@@ -120,10 +120,12 @@ void rig_start(struct rig *rig, const char *agent, const char *role, enum hub_du
     conf->tile = 1;
     snprintf(conf->controller, sizeof conf->controller, "127.0.0.1:%u", hub_port(rig->hub));
     static const char *const folders[] = {"run_dir", "data_dir", "files_dir"};
+    char dir[sizeof rig->dir]; /* gcc sees no difference between rig's own arrays */
+    memcpy(dir, rig->dir, sizeof dir);
     for (size_t i = 0; i < 3; i++) {
         struct vt_confdisk_param *param = &conf->params[conf->n_params++];
         vt_text_copy(param->name, sizeof param->name, folders[i]);
-        snprintf(param->value, sizeof param->value, "%s/%s", rig->dir, folders[i]);
+        snprintf(param->value, sizeof param->value, "%s/%s", dir, folders[i]);
     }
 }
 
