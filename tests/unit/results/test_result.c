@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A record's result from end to end, and the exit code that follows. */
+#include <jansson.h>
+#include <string.h>
+
+#include "sample.h"
+
+#include "base/scope.h"
+#include "results/result.h"
+
+static void compute(struct result *result)
+{
+    struct record_reader *reader = NULL;
+
+    memset(result, 0, sizeof(*result));
+    assert_ok(record_open_read(sample_path("record"), &reader, OK_ERR));
+    assert_ok(result_compute(reader, result, OK_ERR));
+    record_reader_close(reader);
+}
+
+static double real(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+
+    assert_true(json_is_real(value));
+    return json_real_value(value);
+}
+
+/* In each second: app 15 good of 16, web 24 of 25, mail 10 of 11. (93.75 + 96 + 90.9090...) / 3 =
+ * 93.553; rates are these shares of 178.1, 180.9 and 139.6. */
+static void test_json(void **state)
+{
+    static const char head[] = "{\"v\":1,\"type\":\"result\",\"run\":\"0123456789ab\","
+                               "\"archive\":\"a.vtar\",\"verdict\":\"DEGRADED\",\"reasons\":[";
+    struct vt_buf text = VT_BUF_INIT(1 << 16);
+    const json_t *tile, *role;
+    struct result result;
+    json_t *json;
+
+    (void)state;
+    compute(&result);
+    result_write_json(&result, "a.vtar", &text);
+    assert_memory_equal(text.data, head, sizeof(head) - 1);
+    assert_null(strchr(text.data, '\n'));
+    json = json_loads(text.data, JSON_REJECT_DUPLICATES, NULL);
+    assert_non_null(json);
+    assert_true(real(json, "score") == 93.55);
+    tile = json_array_get(json_object_get(json, "tiles"), 0);
+    assert_int_equal(json_integer_value(json_object_get(tile, "tile")), 1);
+    assert_true(real(tile, "score") == 93.55);
+    role = json_object_get(tile, "app");
+    assert_true(real(role, "rate") == 166.97 && real(role, "points") == 93.75);
+    /* 96 good answers of 100 in the window: the 95th is one of 24 ms. */
+    role = json_object_get(tile, "web");
+    assert_true(real(role, "rate") == 173.66 && real(role, "points") == 96.00);
+    assert_in_range((uint64_t)(real(role, "p95_ms") * 1000), 24000 - 94, 24000 + 94);
+    /* 4 of 44 failed: the 42nd is no answer. */
+    role = json_object_get(tile, "mail");
+    assert_true(real(role, "rate") == 126.91 && real(role, "points") == 90.91);
+    assert_true(json_is_null(json_object_get(role, "p95_ms")));
+    json_decref(json);
+    vt_buf_dispose(&text);
+    result_dispose(&result);
+}
+
+/* The same bytes each time, as text and as JSON. */
+static void test_repeatable(void **state)
+{
+    struct vt_buf once = VT_BUF_INIT(1 << 16), again = VT_BUF_INIT(1 << 16);
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct vt_buf *text = i ? &again : &once;
+        struct result result;
+        compute(&result);
+        result_write_json(&result, NULL, text);
+        result_write_text(&result, text);
+        result_dispose(&result);
+    }
+    assert_string_equal(once.data, again.data);
+    assert_null(strstr(once.data, "\"archive\""));
+    assert_non_null(strstr(once.data, "not a SPEC metric"));
+    vt_buf_dispose(&once);
+    vt_buf_dispose(&again);
+}
+
+static void test_exit_codes(void **state)
+{
+    static const struct {
+        int code;
+        enum verdict_grade grade;
+        enum qos_state qos;
+        int expected;
+    } cases[] = {
+        {0, VERDICT_VALID, QOS_PASS, 0},      {0, VERDICT_DEGRADED, QOS_PASS, 0},
+        {0, VERDICT_INVALID, QOS_PASS, 3},    {0, VERDICT_INVALID, QOS_FAIL, 3},
+        {0, VERDICT_VALID, QOS_FAIL, 1},      {0, VERDICT_DEGRADED, QOS_FAIL, 1},
+        {0, VERDICT_VALID, QOS_UNDECIDED, 3}, {2, VERDICT_INVALID, QOS_FAIL, 2},
+        {4, VERDICT_INVALID, QOS_FAIL, 4},    {130, VERDICT_INVALID, QOS_UNDECIDED, 130},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < VT_COUNT(cases); i++)
+        assert_int_equal(verdict_exit_code(cases[i].code, cases[i].grade, cases[i].qos),
+                         cases[i].expected);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    sample_record_write(sample_path("record"), &sample_small);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_repeatable),
+        cmocka_unit_test(test_exit_codes),
+    };
+
+    return cmocka_run_group_tests(tests, setup, NULL);
+}
