@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/scope.h"
@@ -307,7 +308,8 @@ int record_queue_open(const char *path, struct record_queue **ret, struct vt_err
     if (r == 0)
         r = start_writer(queue, err);
     if (r < 0) {
-        queue_free(queue);
+        queue_free(queue); /* closes the database, and with it goes its log */
+        unlink(path);
         return r;
     }
     *ret = queue;

@@ -163,12 +163,10 @@ static void emit_second(struct record *record, unsigned tile, const struct sampl
     free(hist);
 }
 
-struct record *sample_record_open(const char *path, const struct sample *sample)
+void sample_record_fill(struct record *record, const struct sample *sample)
 {
     struct vt_event phase = {.type = VT_EVENT_PHASE, .phase = "measure", .source = "controller"};
-    struct record *record = NULL;
 
-    assert_ok(record_create(path, &record, OK_ERR));
     put_meta(record, sample);
     record_sink(record)->take(record_sink(record), &phase);
     for (unsigned tile = 1; tile <= sample->tiles; tile++) {
@@ -181,6 +179,14 @@ struct record *sample_record_open(const char *path, const struct sample *sample)
                 emit_second(record, tile, &sample->roles[i], second);
         }
     }
+}
+
+struct record *sample_record_open(const char *path, const struct sample *sample)
+{
+    struct record *record = NULL;
+
+    assert_ok(record_create(path, &record, OK_ERR));
+    sample_record_fill(record, sample);
     return record;
 }
 

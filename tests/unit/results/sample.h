@@ -39,6 +39,7 @@ const char *sample_folder(void);
 /* "<folder>/<name>"; stays. */
 const char *sample_path(const char *name);
 
+void sample_record_fill(struct record *record, const struct sample *sample);
 /* Opens and fills, without closing. */
 struct record *sample_record_open(const char *path, const struct sample *sample);
 void sample_record_write(const char *path, const struct sample *sample);

@@ -2,9 +2,11 @@
 /* What goes into a record comes out again, and a record that nobody here wrote does no harm. */
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -312,13 +314,59 @@ static void test_killed_writer(void **state)
     record_reader_close(reader);
 }
 
+/* Files may not grow past a limit, tried at every size that matters: a close that returns 0 left a
+ * whole record, any other says what happened. */
+static void test_disk_full(void **state)
+{
+    const char *path = sample_path("full");
+    struct rlimit old, small;
+    unsigned whole = 0, said = 0;
+    struct stat st;
+    off_t size;
+
+    (void)state;
+    assert_int_equal(stat(sample_path("roundtrip"), &st), 0);
+    size = st.st_size;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    for (rlim_t limit = 0; limit < 4 * (rlim_t)size; limit += 4096) {
+        struct vt_error err = VT_ERROR_INIT;
+        struct record_reader *reader = NULL;
+        struct record *record = NULL;
+        uint64_t lost = 1;
+        unlink(path);
+        small = old;
+        small.rlim_cur = limit;
+        setrlimit(RLIMIT_FSIZE, &small);
+        int r = record_create(path, &record, &err);
+        assert_true((r == 0) == (access(path, F_OK) == 0));
+        if (r == 0) {
+            sample_record_fill(record, &sample_small);
+            r = record_close(record, &err);
+        }
+        setrlimit(RLIMIT_FSIZE, &old);
+        if (r < 0) {
+            assert_true(err.kind == VT_KIND_INFRA && strstr(err.text, "record"));
+            said++;
+            continue;
+        }
+        assert_ok(record_open_read(path, &reader, OK_ERR));
+        assert_ok(record_read_lost(reader, &lost, OK_ERR));
+        assert_int_equal(lost, 0);
+        record_reader_close(reader);
+        whole++;
+    }
+    print_message("%u whole, %u failed\n", whole, said);
+    assert_true(whole && said);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_roundtrip),     cmocka_unit_test(test_sum),
         cmocka_unit_test(test_events),        cmocka_unit_test(test_overflow),
         cmocka_unit_test(test_stray_load),    cmocka_unit_test(test_refused_puts),
-        cmocka_unit_test(test_killed_writer),
+        cmocka_unit_test(test_killed_writer), cmocka_unit_test(test_disk_full),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
