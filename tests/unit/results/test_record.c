@@ -340,6 +340,7 @@ static void test_disk_full(void **state)
         setrlimit(RLIMIT_FSIZE, &small);
         int r = record_create(path, &record, &err);
         assert_true((r == 0) == (access(path, F_OK) == 0));
+        assert_true(r == 0 || access(sample_path("full-wal"), F_OK) < 0);
         if (r == 0) {
             sample_record_fill(record, &sample_small);
             r = record_close(record, &err);
