@@ -117,7 +117,7 @@ int state_locate(struct state *ret, struct vt_error *err)
     return 0;
 }
 
-int state_make_folder(const char *path, struct vt_error *err)
+static int make_folder(const char *path, mode_t mode, struct vt_error *err)
 {
     char part[VT_PATH_MAX];
 
@@ -125,12 +125,17 @@ int state_make_folder(const char *path, struct vt_error *err)
     for (char *slash = strchr(part + 1, '/');; slash = strchr(slash + 1, '/')) {
         if (slash)
             *slash = 0;
-        if (mkdir(part, 0700) < 0 && errno != EEXIST)
+        if (mkdir(part, mode) < 0 && errno != EEXIST)
             return vt_error_errno(err, VT_KIND_CONFIG, errno, "make the folder %s", part);
         if (!slash)
             return 0;
         *slash = '/';
     }
+}
+
+int state_make_folder(const char *path, struct vt_error *err)
+{
+    return make_folder(path, 0700, err);
 }
 
 int state_open(struct state *ret, struct vt_error *err)
@@ -139,9 +144,11 @@ int state_open(struct state *ret, struct vt_error *err)
     char path[VT_PATH_MAX];
     int code;
 
+    /* A system daemon's QEMUs run as another user and must pass to what they are given below. */
     if ((code = state_locate(&state, err)) < 0 ||
+        (code = make_folder(state.folder, 0711, err)) < 0 ||
+        (code = make_folder(state.runtime, 0711, err)) < 0 ||
         (code = state_make_folder(state.journals, err)) < 0 ||
-        (code = state_make_folder(state.runtime, err)) < 0 ||
         (code = below(&state, "controller", path, sizeof(path), err)) < 0)
         return code;
     if (!state.controller[0] &&

@@ -20,7 +20,7 @@ struct state {
 
 /* Resolves names only; touches nothing. controller is read where it exists, else "". */
 int state_locate(struct state *ret, struct vt_error *err);
-/* Makes the folders (0700) and the controller's id. */
+/* Makes the folders (0711, with 0700 below) and the controller's id. */
 int state_open(struct state *ret, struct vt_error *err);
 /* A folder and its parents, 0700 where they are not there yet. */
 int state_make_folder(const char *path, struct vt_error *err);

@@ -41,8 +41,10 @@ struct preflight_needs {
     uint64_t vm_overhead_bytes; /* of QEMU beside the guest's memory; 0: PREFLIGHT_VM_OVERHEAD */
     uint64_t state_bytes, cache_bytes; /* free space wanted */
     const char *image;                 /* a file that must be readable */
-    const char *const *qemu_paths; /* files and folders that QEMU's user must reach; NULL ends */
-    uid_t qemu_uid;
+    /* Files and folders that QEMU must reach; NULL ends. Checked where QEMU runs as another user:
+     * qemu_uid, or for a system daemon the one that its configuration names. */
+    const char *const *qemu_paths;
+    uid_t qemu_uid; /* 0: see above */
     gid_t qemu_gid;
 };
 /* Code, QEMU's heap and device models of a TCG guest without its memory and translation buffer. */
@@ -55,12 +57,20 @@ void preflight_add(struct preflight *preflight, enum preflight_level level, cons
 /* An error of kind CONFIG that names all errors, or 0 when there is none. */
 int preflight_error(const struct preflight *preflight, struct vt_error *err);
 
-/* The first folder of path that uid/gid cannot search, or the file it cannot read. Returns 1 and
- * fills blocked, 0 when all is passable, negative when path cannot be looked at. root as above. */
+/* The first folder of path that uid/gid cannot search, or the file that they cannot read. Returns 1
+ * and fills blocked, 0 when all is passable, negative when path cannot be looked at. Mode bits and
+ * POSIX ACLs count. root as above. */
 int preflight_first_blocked(const char *root, const char *path, uid_t uid, gid_t gid, char *blocked,
                             size_t size);
 /* An AppArmor denial out of an audit or kernel line: 1 and both filled, 0 when it is none. */
 int preflight_parse_apparmor(const char *line, char *profile, size_t profile_size, char *path,
                              size_t path_size);
+/* The last AppArmor denial of a VM in the machine's logs, for a message after "Permission denied":
+ * 1 and both filled, 0 when there is none. */
+int preflight_last_denial(const char *root, char *profile, size_t profile_size, char *path,
+                          size_t path_size);
+/* Whether forwarded frames are dropped by default, out of what `iptables -S FORWARD` or
+ * `nft list chains` prints. */
+bool preflight_forward_drops(const char *text);
 
 #endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The checks that preflight.c runs, one concern each; each adds its findings. */
+#ifndef VTILE_HOST_PREFLIGHT_CHECKS_H
+#define VTILE_HOST_PREFLIGHT_CHECKS_H
+
+#include "orchestrator/host/preflight.h"
+
+void preflight_findf(struct preflight *preflight, enum preflight_level level, const char *check,
+                     const char *act, const char *what_fmt, ...)
+    __attribute__((format(printf, 5, 6)));
+/* <root><path> into out; returns out. */
+const char *preflight_at(const struct preflight_needs *needs, const char *path, char *out,
+                         size_t size);
+/* The beginning of a small file, trimmed; "" when it cannot be read. */
+void preflight_read(const struct preflight_needs *needs, const char *path, char *text, size_t size);
+
+/* preflight_paths.c: folders that QEMU's user cannot pass, AppArmor's hidden folders */
+void preflight_check_paths(const struct preflight_needs *needs, struct preflight *preflight);
+/* preflight_net.c: names, firewall */
+void preflight_check_names(const struct preflight_needs *needs, struct preflight *preflight);
+void preflight_check_firewall(const struct preflight_needs *needs, struct preflight *preflight);
+/* preflight_embed.c: lock, length, cache, user, rights, leftovers */
+void preflight_check_embed(const struct preflight_needs *needs, struct preflight *preflight);
+void preflight_check_leftovers(const struct preflight_needs *needs, struct preflight *preflight);
+
+#endif

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `vtile host`: what a host is, and what is in the way of a run on it. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/scope.h"
+#include "orchestrator/command.h"
+#include "orchestrator/host/embed.h"
+#include "orchestrator/host/host.h"
+#include "orchestrator/host/preflight.h"
+#include "orchestrator/host/vir_loop.h"
+#include "orchestrator/state.h"
+
+#define CHECK_STATE_BYTES (256ULL << 20) /* record and archive of a run */
+
+static const char help[] =
+    "Usage: vtile host show|check [OPTION]...\n\n"
+    "  show        what the host is: hypervisor, versions, CPUs, memory, acceleration\n"
+    "  check       everything that is in the way of a run on it, and what to do\n\n"
+    "  --host URI  auto, embed, or a libvirt URI (default: auto)\n"
+    "  --json      one object for each line\n"
+    "  -h, --help  this text\n\n"
+    "check ends with 2 when something is in the way, with 0 otherwise.\n";
+
+struct options {
+    const char *host;
+    bool json;
+};
+
+static const char *accel_name(enum vt_accel accel)
+{
+    static const char *const names[] = {"tcg", "kvm", "xen", "test"};
+
+    return names[accel];
+}
+
+static const char *version_text(unsigned long version, char *text, size_t size)
+{
+    snprintf(text, size, "%lu.%lu.%lu", version / 1000000, version / 1000 % 1000, version % 1000);
+    return text;
+}
+
+/* ---- show ---- */
+
+static void show_text(const struct host_info *info)
+{
+    char libvirt[32], hypervisor[32];
+
+    printf("host:        %s\n", info->uri);
+    printf("name:        %s\n", info->name);
+    printf("hypervisor:  %s %s\n", info->driver,
+           version_text(info->hypervisor_version, hypervisor, sizeof(hypervisor)));
+    printf("libvirt:     %s\n", version_text(info->libvirt_version, libvirt, sizeof(libvirt)));
+    if (info->emulator[0])
+        printf("emulator:    %s\n", info->emulator);
+    printf("CPUs:        %u\n", info->cpus);
+    printf("memory:      %" PRIu64 " MiB", info->memory_bytes >> 20);
+    if (info->free_bytes)
+        printf(", %" PRIu64 " MiB free", info->free_bytes >> 20);
+    printf("\naccel:       %s%s\n", accel_name(info->accel),
+           info->accel == VT_ACCEL_TCG ? " (emulated CPU: a run is DEGRADED at best)" : "");
+}
+
+static void show_json(const struct host_info *info)
+{
+    VT_AUTO_BUF struct vt_buf out = VT_BUF_INIT(65536);
+    char text[32];
+    struct vt_json w;
+
+    vt_json_begin(&w, &out);
+    vt_json_object(&w, NULL);
+    vt_json_int(&w, "v", 1);
+    vt_json_string(&w, "type", "host");
+    vt_json_string(&w, "uri", info->uri);
+    vt_json_string(&w, "name", info->name);
+    vt_json_string(&w, "hypervisor", info->driver);
+    vt_json_string(&w, "hypervisor_version",
+                   version_text(info->hypervisor_version, text, sizeof(text)));
+    vt_json_string(&w, "libvirt_version", version_text(info->libvirt_version, text, sizeof(text)));
+    vt_json_string(&w, "emulator", info->emulator);
+    vt_json_uint(&w, "cpus", info->cpus);
+    vt_json_uint(&w, "memory_bytes", info->memory_bytes);
+    vt_json_uint(&w, "free_bytes", info->free_bytes);
+    vt_json_string(&w, "accel", accel_name(info->accel));
+    vt_json_end(&w);
+    puts(out.data ? out.data : "");
+}
+
+struct showing {
+    struct host_info info;
+    struct vt_error err;
+    int code;
+};
+
+static void on_opened(struct host *host, void *ctx, const struct host_reply *reply)
+{
+    struct showing *showing = ctx;
+
+    showing->code = reply->code;
+    showing->err = reply->err;
+    if (reply->code == 0)
+        showing->info = *reply->info;
+    host_close(host, NULL, NULL);
+}
+
+/* Opens the host and closes it again; the loop runs until it is gone. */
+static int ask(const char *uri, struct host_info *ret, struct vt_error *err)
+{
+    VT_AUTO_FREE struct vt_loop *loop = calloc(1, sizeof(*loop));
+    VT_AUTO_FREE struct showing *showing = calloc(1, sizeof(*showing));
+    struct host_settings settings = {.uri = uri};
+    struct host *host;
+    int code;
+
+    if (!loop || !showing)
+        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "show host %s: no memory", uri);
+    if ((code = vt_loop_init(loop, err)) < 0)
+        return code;
+    if ((code = vir_loop_init(loop, err)) == 0) {
+        code = host_open(loop, &settings, on_opened, showing, &host, err);
+        if (code == 0) {
+            uv_run(&loop->uv, UV_RUN_DEFAULT);
+            code = showing->code;
+            if (code < 0)
+                *err = showing->err;
+        }
+        vir_loop_dispose();
+    }
+    vt_loop_dispose(loop);
+    if (code == 0)
+        *ret = showing->info;
+    return code;
+}
+
+static int show(const struct options *options, const char *uri, const struct state *state,
+                struct vt_error *err)
+{
+    VT_AUTO_FREE struct host_info *info = calloc(1, sizeof(*info));
+    struct embed embed = {0};
+    int code = info ? 0 : vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "show host: no memory");
+
+    if (code == 0 && host_uri_is_embed(uri)) {
+        code = embed_open(state->embed, "host-show", &embed, err);
+        if (code == 0)
+            code = embed_enter(&embed, err);
+    }
+    if (code == 0)
+        code = ask(uri, info, err);
+    embed_close(&embed);
+    if (code < 0)
+        return code;
+    if (options->json)
+        show_json(info);
+    else
+        show_text(info);
+    return 0;
+}
+
+/* ---- check ---- */
+
+static const char *const level_names[] = {"note", "warning", "error"};
+
+static void print_finding(const struct options *options, const struct preflight_finding *finding)
+{
+    VT_AUTO_BUF struct vt_buf out = VT_BUF_INIT(65536);
+    struct vt_json w;
+
+    if (!options->json) {
+        printf("%s: %s: %s\n", level_names[finding->level], finding->check, finding->what);
+        if (finding->act[0])
+            printf("    %s\n", finding->act);
+        return;
+    }
+    vt_json_begin(&w, &out);
+    vt_json_object(&w, NULL);
+    vt_json_int(&w, "v", 1);
+    vt_json_string(&w, "type", "finding");
+    vt_json_string(&w, "level", level_names[finding->level]);
+    vt_json_string(&w, "check", finding->check);
+    vt_json_string(&w, "what", finding->what);
+    vt_json_string(&w, "do", finding->act);
+    vt_json_end(&w);
+    puts(out.data ? out.data : "");
+}
+
+static void print_result(const struct options *options, const char *uri,
+                         const struct preflight *found)
+{
+    VT_AUTO_BUF struct vt_buf out = VT_BUF_INIT(65536);
+    struct vt_json w;
+
+    if (!options->json) {
+        printf("%s: %u error%s, %u warning%s\n", uri, found->errors, found->errors == 1 ? "" : "s",
+               found->warnings, found->warnings == 1 ? "" : "s");
+        return;
+    }
+    vt_json_begin(&w, &out);
+    vt_json_object(&w, NULL);
+    vt_json_int(&w, "v", 1);
+    vt_json_string(&w, "type", "result");
+    vt_json_string(&w, "host", uri);
+    vt_json_uint(&w, "errors", found->errors);
+    vt_json_uint(&w, "warnings", found->warnings);
+    vt_json_end(&w);
+    puts(out.data ? out.data : "");
+}
+
+static int check(const struct options *options, const char *uri, const struct state *state)
+{
+    VT_AUTO_FREE struct preflight *found = calloc(1, sizeof(*found));
+    const char *const qemu_paths[] = {state->folder, state->runtime, NULL};
+    const struct preflight_needs needs = {
+        .root = "",
+        .state = state->folder,
+        .uri = uri,
+        .embed_root = state->embed,
+        .state_bytes = CHECK_STATE_BYTES,
+        .qemu_paths = qemu_paths,
+    };
+
+    if (!found)
+        return 4;
+    preflight_run(&needs, found);
+    for (unsigned i = 0; i < found->n; i++)
+        print_finding(options, &found->findings[i]);
+    print_result(options, uri, found);
+    return found->errors ? 2 : 0;
+}
+
+int command_host(int argc, char **argv, struct vt_error *err)
+{
+    static const struct option table[] = {{"host", required_argument, NULL, 'H'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
+    struct options options = {.host = "auto"};
+    char uri[VT_PATH_MAX];
+    struct state state;
+    int option, code;
+
+    while ((option = getopt_long(argc, argv, "h", table, NULL)) != -1) {
+        switch (option) {
+        case 'H':
+            options.host = optarg;
+            break;
+        case 'j':
+            options.json = true;
+            break;
+        case 'h':
+            fputs(help, stdout);
+            return 0;
+        default:
+            return vt_error_set(err, VT_KIND_USAGE, -EINVAL, "see `vtile host --help`");
+        }
+    }
+    const char *verb = optind < argc ? argv[optind] : "";
+    if (optind + 1 != argc || (strcmp(verb, "show") != 0 && strcmp(verb, "check") != 0))
+        return vt_error_set(err, VT_KIND_USAGE, -EINVAL,
+                            "`vtile host` wants one of show, check; see `vtile host --help`");
+    if ((code = state_locate(&state, err)) < 0 ||
+        (code = host_choose_uri(options.host, state.embed, uri, sizeof(uri), err)) < 0)
+        return code;
+    return !strcmp(verb, "show") ? show(&options, uri, &state, err) : check(&options, uri, &state);
+}
