@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The engine against a real nginx: each intended request exactly once and never early, a stalled
  * server, errors, servers that end connections or go away. */
+#include <arpa/inet.h>
 #include <math.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -398,6 +405,71 @@ static void test_session_waits(void **state)
     schedule_dispose(&schedule);
 }
 
+/* Answers the requests of one connection after the other, and after each answer sends one more that
+ * nobody asked for. */
+static void serve_twice(int listener)
+{
+    char text[512];
+    unsigned r;
+    int fd = accept(listener, NULL, NULL);
+
+    while (fd >= 0) {
+        ssize_t n = recv(fd, text, sizeof text - 1, 0); /* a request comes whole on loopback */
+
+        if (n <= 0)
+            break;
+        text[n] = '\0';
+        if (sscanf(text, "GET /0?r=%u ", &r) != 1)
+            break;
+        n = snprintf(text, sizeof text,
+                     "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n%03u\n"
+                     "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n%03u\n",
+                     r, r);
+        if (send(fd, text, (size_t)n, MSG_NOSIGNAL) != n)
+            break;
+    }
+    if (fd >= 0)
+        close(fd);
+}
+
+/* An answer that nobody asked for is not taken for that of the next request: the connection ends,
+ * and each request goes to a fresh one. */
+static void test_unasked_answers(void **state)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct schedule schedule = echo_schedule(30, S, 14);
+    struct nginx none = {0};
+    pid_t parent = getpid(), pid;
+
+    (void)state;
+    for (size_t i = 0; i < schedule.nsteps; i++) /* three digits, so that nothing is formatted */
+        schedule.steps[i].sequence += 100;
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, len), 0);
+    assert_int_equal(listen(listener, 16), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &len), 0);
+    none.port = ntohs(address.sin_port);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        while (getppid() == parent)
+            serve_twice(listener);
+        _exit(0);
+    }
+    close(listener);
+    load_run_init(&run, &none, &echo_driver, &schedule, S);
+    run.load.connections = 1;
+    load_run(&run);
+    print_run("unasked answers");
+    assert_int_equal(run.good, 30);
+    assert_in_range(run.totals.connections_opened, 30, 31);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    schedule_dispose(&schedule);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -416,6 +488,7 @@ int main(void)
         TEST(test_free_early),
         TEST(test_open_fails),
         TEST(test_session_waits),
+        cmocka_unit_test(test_unasked_answers),
     };
 
     signal(SIGPIPE, SIG_IGN);
