@@ -216,7 +216,7 @@ static int roles_make(const struct image_work *work, const char *folder, struct 
                                           "root/usr/bin",
                                           "root/usr/share",
                                           "root/usr/share/vtile",
-                                          "root" IMAGE_ROLES_DIR};
+                                          ("root" IMAGE_ROLES_DIR)};
     char root[VT_PATH_MAX], path[VT_PATH_MAX], image[VT_PATH_MAX];
     /* No times, owners or random UUID: the same content gives the same bytes. */
     const char *const argv[] = {"mkfs.erofs", "-T0", "-U", "00000002-0000-4000-8000-000000000002",
