@@ -13,7 +13,6 @@
 #include "orchestrator/run/steps.h"
 
 #define CHECK_TIMEOUT_NS (120 * VT_NS_PER_S)
-#define CONSOLE_BYTES_MAX (256 * 1024)
 
 static void one_less(struct run *run)
 {
@@ -86,16 +85,6 @@ static void facts_came(void *ctx, const json_t *result, const struct vt_error *e
     }
 }
 
-static void keep_console(const struct run_vm *vm)
-{
-    VT_AUTO_FREE char *text = malloc(CONSOLE_BYTES_MAX);
-    VT_AUTO_FCLOSE FILE *in = fopen(vm->domain.console_log, "re");
-    size_t n = text && in ? fread(text, 1, CONSOLE_BYTES_MAX, in) : 0;
-
-    if (n > 0)
-        run_emit_log(vm->run, vm, vm->agent, "console", text, n);
-}
-
 static int start(struct run *run, struct vt_error *err)
 {
     (void)err;
@@ -104,7 +93,6 @@ static int start(struct run *run, struct vt_error *err)
         struct run_vm *vm = &run->vms[i];
         struct vt_error failure = VT_ERROR_INIT;
 
-        keep_console(vm);
         if (hub_call(run->hub, vm->agent, "check", NULL, CHECK_TIMEOUT_NS, facts_came, vm,
                      &failure) < 0) {
             missing(vm, "facts", &failure);

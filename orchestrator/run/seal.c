@@ -8,8 +8,21 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/scope.h"
 #include "base/text.h"
 #include "orchestrator/run/steps.h"
+
+#define CONSOLE_BYTES_MAX (256 * 1024)
+
+static void keep_console(const struct run_vm *vm)
+{
+    VT_AUTO_FREE char *text = malloc(CONSOLE_BYTES_MAX);
+    VT_AUTO_FCLOSE FILE *in = fopen(vm->domain.console_log, "re");
+    size_t n = text && in ? fread(text, 1, CONSOLE_BYTES_MAX, in) : 0;
+
+    if (n > 0)
+        run_emit_log(vm->run, vm, vm->agent, "console", text, n);
+}
 
 static int put_end(struct run *run, struct vt_error *err)
 {
@@ -31,6 +44,8 @@ static int start_score(struct run *run, struct vt_error *err)
         phases_done(&run->phases, NULL);
         return 0;
     }
+    for (unsigned i = 0; i < run->nvms; i++)
+        keep_console(&run->vms[i]);
     ret = put_end(run, err);
     vt_bus_remove(&run->bus, record_sink(run->record));
     if (ret == 0)
