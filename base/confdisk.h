@@ -2,7 +2,7 @@
 /*
  * confdisk: the config disk, a 64 KiB read-only disk that tells a guest who it is: the same on
  * QEMU and Xen, and the only place where a token stands. The controller writes it, vtile-init
- * and vtile-agent read it. docs/formats.md has the layout:
+ * and vtile-agent read it. docs/image.md has the keys; layout:
  *   0  "VTCONF1\n"   8  u32 LE length of the text   12  u32 LE CRC-32 (IEEE) of the text
  *   16 text: lines "key=value\n", ASCII, each key once; then zero bytes up to 65536
  * The reader takes the exact size only, checks every byte of it, and knows every key. Plain C
