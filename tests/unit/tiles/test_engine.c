@@ -444,7 +444,7 @@ static void test_unasked_answers(void **state)
     pid_t parent = getpid(), pid;
 
     (void)state;
-    for (size_t i = 0; i < schedule.nsteps; i++) /* three digits, so that nothing is formatted */
+    for (size_t i = 0; i < schedule.nsteps; i++) /* three digits, as the server writes them */
         schedule.steps[i].sequence += 100;
     assert_int_equal(bind(listener, (struct sockaddr *)&address, len), 0);
     assert_int_equal(listen(listener, 16), 0);
