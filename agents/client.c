@@ -191,8 +191,8 @@ static int make_load(struct client *c, const json_t *params, struct load **ret,
 static int take_prepare(struct client *c, uint16_t stream, const json_t *params,
                         struct vt_error *err)
 {
-    struct load *load;
-    uint64_t window_steps;
+    struct load *load = NULL;
+    uint64_t window_steps = 0;
     char hash[65];
     int rc = make_load(c, params, &load, &window_steps, err);
     if (rc < 0)
@@ -226,12 +226,12 @@ static int take_prepare(struct client *c, uint16_t stream, const json_t *params,
 static int named(struct client *c, const json_t *params, enum load_state state,
                  enum load_state or_state, struct load **ret, struct vt_error *err)
 {
-    const char *role;
-    int64_t tile;
+    const char *role = NULL;
+    int64_t tile = 0;
     int rc = vt_json_get_int(params, "tile", 1, SPEC_TILES_MAX, &tile, err);
     if (rc == 0)
         rc = vt_json_get_string(params, "role", &role, err);
-    if (rc < 0)
+    if (rc != 0)
         return rc;
     struct load **place = find(c, tile, role);
     if (!place)
@@ -244,9 +244,9 @@ static int named(struct client *c, const json_t *params, enum load_state state,
 
 static int take_open(struct client *c, uint16_t stream, const json_t *params, struct vt_error *err)
 {
-    struct load *load;
+    struct load *load = NULL;
     int rc = named(c, params, LOAD_READY, LOAD_READY, &load, err);
-    if (rc < 0)
+    if (rc != 0)
         return rc;
     load->state = LOAD_OPENING;
     load->open_stream = stream;
@@ -256,15 +256,15 @@ static int take_open(struct client *c, uint16_t stream, const json_t *params, st
 
 static int take_start(struct client *c, uint16_t stream, const json_t *params, struct vt_error *err)
 {
-    struct load *load;
-    int64_t t0_ns, now_ns = vt_clock_now_ns();
+    struct load *load = NULL;
+    int64_t t0_ns = 0, now_ns = vt_clock_now_ns();
     int64_t earliest_ns = now_ns > T0_LATE_NS ? now_ns - T0_LATE_NS : 0;
     int rc = vt_json_get_int(params, "t0_ns", earliest_ns, now_ns + T0_AHEAD_NS, &t0_ns, err);
     if (rc == 0)
         rc = named(c, params, LOAD_OPEN, LOAD_OPEN, &load, err);
     if (rc == 0)
         rc = engine_start(load->engine, t0_ns, err);
-    if (rc < 0)
+    if (rc != 0)
         return rc;
     load->state = LOAD_RUNNING;
     if (c->nrunning++ == 0)
@@ -275,9 +275,9 @@ static int take_start(struct client *c, uint16_t stream, const json_t *params, s
 
 static int take_stop(struct client *c, uint16_t stream, const json_t *params, struct vt_error *err)
 {
-    struct load *load;
+    struct load *load = NULL;
     int rc = named(c, params, LOAD_RUNNING, LOAD_FINISHED, &load, err);
-    if (rc < 0)
+    if (rc != 0)
         return rc;
     uplink_reply(c->uplink, stream, NULL, NULL);
     if (load->state == LOAD_RUNNING)

@@ -50,7 +50,7 @@ struct guest_job {
 
 /* guest_ops.c */
 extern const char *const guest_step_names[GUEST_STEPS];
-void guest_job_run(struct worker_job *job);
+void guest_job_run(struct worker_job *base); /* of a guest_job */
 /* Folders, files of the CA, names of all of them; unattended: a certificate signed by itself. */
 int guest_set_up(struct guest *guest, struct vt_error *err);
 

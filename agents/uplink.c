@@ -301,7 +301,7 @@ static int make_bottom(struct uplink *u, char *name, size_t size, struct vt_link
 
 static int make_conn(struct uplink *u, struct vt_error *err)
 {
-    struct vt_link *below, *link;
+    struct vt_link *below = NULL, *link = NULL;
     SSL_CTX *tls = NULL;
     char name[64];
     int rc = vt_tls_client_ctx(u->ca, u->identity.cert ? &u->identity : NULL, &tls, err);

@@ -179,7 +179,7 @@ static int take_hello(struct hub_peer *peer, const struct wire_frame *frame, str
     VT_AUTO_FREE struct wire_hello *hello = calloc(1, sizeof *hello);
     struct hub *hub = peer->hub;
     struct hub_agent *agent = NULL;
-    int64_t v;
+    int64_t v = 0;
     if (!hello)
         return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "hello: out of memory");
     int rc = wire_hello_read(frame, hello, err);
@@ -301,26 +301,32 @@ static int admit(const struct hub *hub, const char *address, struct vt_error *er
     return 0;
 }
 
-static void name_peer(const struct sockaddr_storage *from, char address[HUB_ADDRESS_MAX],
-                      char *name, size_t size)
+union peer_address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+
+static void name_peer(const union peer_address *from, char address[HUB_ADDRESS_MAX], char *name,
+                      size_t size)
 {
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)from;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)from;
-    bool is_v4 = from->ss_family == AF_INET;
-    inet_ntop(from->ss_family, is_v4 ? (const void *)&v4->sin_addr : (const void *)&v6->sin6_addr,
-              address, HUB_ADDRESS_MAX);
+    bool is_v4 = from->any.sa_family == AF_INET;
+    inet_ntop(from->any.sa_family,
+              is_v4 ? (const void *)&from->v4.sin_addr : (const void *)&from->v6.sin6_addr, address,
+              HUB_ADDRESS_MAX);
     snprintf(name, size, is_v4 ? "%s:%u" : "[%s]:%u", address,
-             ntohs(is_v4 ? v4->sin_port : v6->sin6_port));
+             ntohs(is_v4 ? from->v4.sin_port : from->v6.sin6_port));
 }
 
 void hub_accept(struct hub *hub)
 {
     for (int i = 0; i < ACCEPTS_AT_ONCE && !hub->closing; i++) {
-        struct sockaddr_storage from;
+        union peer_address from;
+        memset(&from, 0, sizeof from);
         socklen_t len = sizeof from;
         struct vt_error err = VT_ERROR_INIT;
-        char address[HUB_ADDRESS_MAX], name[HUB_ADDRESS_MAX + 8];
-        int fd = accept4(hub->fd, (struct sockaddr *)&from, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        char address[HUB_ADDRESS_MAX] = "", name[HUB_ADDRESS_MAX + 8] = "";
+        int fd = accept4(hub->fd, &from.any, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
             hub_pause_accept(hub);
             return;

@@ -262,12 +262,12 @@ void hub_pause_accept(struct hub *hub)
 /* The load that a client is asked for is the load that it may report. */
 static int expect_load(struct hub_agent *agent, const json_t *params, struct vt_error *err)
 {
-    const char *role;
-    int64_t tile;
+    const char *role = NULL;
+    int64_t tile = 0;
     int rc = vt_json_get_int(params, "tile", 1, VT_RECORD_TILES_MAX, &tile, err);
     if (rc == 0)
         rc = vt_json_get_string(params, "role", &role, err);
-    if (rc < 0)
+    if (rc != 0)
         return rc;
     unsigned i = 0;
     while (i < agent->nstreams &&

@@ -82,12 +82,12 @@ struct hub_expected {
 int hub_expect(struct hub *hub, const struct hub_expected *expected, struct vt_error *err);
 /* Its token is good once more: for a guest that the controller restarted. The certificate that it
  * had is good no more and its connection ends. */
-int hub_rearm(struct hub *hub, const char *agent, struct vt_error *err);
+int hub_rearm(struct hub *hub, const char *name, struct vt_error *err);
 
 /* Asks an agent to do something (wire/message.h lists what). params: borrowed, NULL: {}. done comes
  * exactly once, from the loop: with the result (borrowed), or with err (refused by the agent,
  * timed out, agent lost, hub closed). -ENOTCONN when the agent is not there. */
-int hub_call(struct hub *hub, const char *agent, const char *op, const json_t *params,
+int hub_call(struct hub *hub, const char *name, const char *op, const json_t *params,
              int64_t timeout_ns,
              void (*done)(void *ctx, const json_t *result, const struct vt_error *err), void *ctx,
              struct vt_error *err);

@@ -92,7 +92,7 @@ void rig_start(struct rig *rig, const char *agent, const char *role, enum hub_du
     memset(rig, 0, sizeof *rig);
     rig->log = (struct vt_buf)VT_BUF_INIT(64U << 20);
     rig->seen_series = json_object();
-    strcpy(rig->dir, "/tmp/vt-test-XXXXXX");
+    vt_text_copy(rig->dir, sizeof rig->dir, "/tmp/vt-test-XXXXXX");
     assert_non_null(mkdtemp(rig->dir));
     assert_int_equal(vt_ca_open(rig->dir, &rig->ca, NULL), 0);
     assert_int_equal(vt_loop_init(&rig->loop, NULL), 0);

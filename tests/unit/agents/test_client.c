@@ -166,7 +166,7 @@ static void test_no_server_fails_the_opening(void **state)
     (void)state;
     struct load_order order;
     fill_order(&order);
-    strcpy(order.address, "127.0.0.3");
+    vt_text_copy(order.address, sizeof order.address, "127.0.0.3");
     rig_call(&rig, "load.prepare", order_json(&order));
     expect_ok();
     rig_call(&rig, "load.open", web_1());

@@ -333,8 +333,8 @@ static void test_unattended(void **state)
     rig.conf.token[0] = '\0';
     rig.conf.ca[0] = '\0';
     struct vt_confdisk_param *seed = &rig.conf.params[rig.conf.n_params++];
-    strcpy(seed->name, "seed");
-    strcpy(seed->value, "11");
+    vt_text_copy(seed->name, sizeof seed->name, "seed");
+    vt_text_copy(seed->value, sizeof seed->value, "11");
     rig_run_agent(&rig, "quick");
     snprintf(path, sizeof path, "%s/data_dir/contents", rig.dir);
     int64_t until_ns = vt_clock_now_ns() + 20 * VT_NS_PER_S;
