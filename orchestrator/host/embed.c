@@ -365,12 +365,26 @@ void embed_forget_domain(const char *root, const char *domain)
     unlink(path);
 }
 
+/* The driver leaves its pid file when its last connection closes. A virsh that has the folder open
+ * keeps its own. */
+static void remove_driver_pid(const struct embed *embed)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    char path[VT_PATH_MAX];
+
+    below(embed, "run/qemu/driver.pid", path, sizeof(path));
+    VT_AUTO_CLOSE int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd >= 0 && fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type == F_UNLCK)
+        unlink(path);
+}
+
 void embed_close(struct embed *embed)
 {
     char path[VT_PATH_MAX];
 
     if (!embed->root[0] || embed->lock_fd < 0)
         return;
+    remove_driver_pid(embed);
     below(embed, "made-run-libvirt", path, sizeof(path));
     if (access(path, F_OK) == 0) {
         int code = outer_run(embed->outer_mnt_fd, remove_run_libvirt, NULL);

@@ -334,7 +334,7 @@ bool mini_nothing_left(const char *state, char *left, size_t size)
         snprintf(left, size, "a process that names %s", path);
     for (size_t i = 0; i < VT_COUNT(folders) && !left[0]; i++) {
         snprintf(path, sizeof(path), "%s/%s", state, folders[i]);
-        if (!folder_holds(path, "vt-1a2b3c", left, size))
+        if (!folder_holds(path, "vt-1a2b3c", left, size) && !folder_holds(path, ".pid", left, size))
             folder_holds(path, "qmp-", left, size);
     }
     snprintf(path, sizeof(path), "%s/journal", state);
