@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * check: after the window every guest is asked for facts and for its logs; what the servers say is
- * held against what the client saw.
+ * check: after the window every agent is asked what machine it ran on, guests also for the facts
+ * and logs of their role; what the servers say is held against what the client saw.
  */
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -13,6 +15,21 @@
 #include "orchestrator/run/steps.h"
 
 #define CHECK_TIMEOUT_NS (120 * VT_NS_PER_S)
+
+/* The questions, in order; the client has only the first. */
+static const struct {
+    const char *op, *prefix; /* answers stand in the record as "<prefix>.<agent>.<name>" */
+} questions[] = {{"config", "config"}, {"check", "check"}, {"logs", NULL}};
+
+/* One agent's way through them. */
+struct run_check {
+    struct run *run;
+    const struct run_vm *vm; /* NULL: the client */
+    const char *agent;
+    unsigned next;
+};
+
+static void ask_next(struct run_check *check);
 
 static void one_less(struct run *run)
 {
@@ -24,29 +41,12 @@ static void one_less(struct run *run)
     phases_done(&run->phases, &err);
 }
 
-/* A guest that cannot answer any more is a fact too, not the end of the run. */
-static void missing(const struct run_vm *vm, const char *what, const struct vt_error *err)
-{
-    run_reason(vm->run, "check-failed", 1, "%s: %s: %s", vm->agent, what, err->text);
-}
-
-static void logs_sent(void *ctx, const json_t *result, const struct vt_error *err)
-{
-    struct run_vm *vm = ctx;
-
-    (void)result;
-    if (err)
-        missing(vm, "logs", err);
-    one_less(vm->run);
-}
-
-/* Facts of a role go into the record as "check.<agent>.<fact>". */
-static void keep_facts(const struct run_vm *vm, const json_t *facts)
+static void keep_answer(const struct run_check *check, const char *prefix, const json_t *answer)
 {
     const char *key;
     const json_t *value;
 
-    json_object_foreach((json_t *)facts, key, value) {
+    json_object_foreach((json_t *)answer, key, value) {
         char name[RECORD_META_KEY_MAX], number[32];
         const char *text = json_string_value(value);
 
@@ -57,49 +57,74 @@ static void keep_facts(const struct run_vm *vm, const json_t *facts)
                 vt_text_copy(number, sizeof(number), json_is_true(value) ? "true" : "false");
             text = number;
         }
-        if (snprintf(name, sizeof(name), "check.%s.%s", vm->agent, key) < (int)sizeof(name))
-            record_put_meta(vm->run->record, name, text, NULL);
+        if (snprintf(name, sizeof(name), "%s.%s.%s", prefix, check->agent, key) < (int)sizeof(name))
+            record_put_meta(check->run->record, name, text, NULL);
     }
 }
 
-static void facts_came(void *ctx, const json_t *result, const struct vt_error *err)
+/* Requests that the server itself says went wrong. */
+static void warn_of_errors(const struct run_check *check, const json_t *answer)
 {
-    struct run_vm *vm = ctx;
-    struct vt_error failure = VT_ERROR_INIT;
     int64_t not_ok = 0;
 
+    vt_json_opt_int(answer, "not_ok", 0, INT64_MAX, &not_ok, NULL);
+    if (not_ok > 0)
+        run_note(check->run, VT_LEVEL_WARNING,
+                 "%s: its server answered %lld requests with an error", check->agent,
+                 (long long)not_ok);
+}
+
+static void answered(void *ctx, const json_t *result, const struct vt_error *err)
+{
+    struct run_check *check = ctx;
+    unsigned question = check->next - 1;
+
+    if (!phases_in(&check->run->phases, run_phase_check.name))
+        return;
     if (err) {
-        missing(vm, "facts", err);
-        one_less(vm->run);
+        /* A guest that cannot answer any more is a fact too, not the end of the run. */
+        run_reason(check->run, "check-failed", 1, "%s: %s: %s", check->agent,
+                   questions[question].op, err->text);
+        one_less(check->run);
         return;
     }
-    keep_facts(vm, result);
-    vt_json_opt_int(result, "not_ok", 0, INT64_MAX, &not_ok, NULL);
-    if (not_ok > 0)
-        run_note(vm->run, VT_LEVEL_WARNING, "%s: its server answered %lld requests with an error",
-                 vm->agent, (long long)not_ok);
-    if (hub_call(vm->run->hub, vm->agent, "logs", NULL, CHECK_TIMEOUT_NS, logs_sent, vm, &failure) <
-        0) {
-        missing(vm, "logs", &failure);
-        one_less(vm->run);
+    if (questions[question].prefix) {
+        keep_answer(check, questions[question].prefix, result);
+        warn_of_errors(check, result);
     }
+    ask_next(check);
+}
+
+static void ask_next(struct run_check *check)
+{
+    struct vt_error err = VT_ERROR_INIT;
+
+    if (check->next == (check->vm ? VT_COUNT(questions) : 1)) {
+        one_less(check->run);
+        return;
+    }
+    check->next++;
+    if (hub_call(check->run->hub, check->agent, questions[check->next - 1].op, NULL,
+                 CHECK_TIMEOUT_NS, answered, check, &err) < 0)
+        answered(check, NULL, &err);
 }
 
 static int start(struct run *run, struct vt_error *err)
 {
-    (void)err;
-    run->waiting = run->nvms + 1;
-    for (unsigned i = 0; i < run->nvms; i++) {
-        struct run_vm *vm = &run->vms[i];
-        struct vt_error failure = VT_ERROR_INIT;
+    unsigned n = run->nvms + (run->nloads > 0);
 
-        if (hub_call(run->hub, vm->agent, "check", NULL, CHECK_TIMEOUT_NS, facts_came, vm,
-                     &failure) < 0) {
-            missing(vm, "facts", &failure);
-            run->waiting--;
-        }
+    run->checks = calloc(n, sizeof(*run->checks));
+    if (!run->checks)
+        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "check");
+    run->waiting = n;
+    for (unsigned i = 0; i < n; i++) {
+        struct run_check *check = &run->checks[i];
+
+        check->run = run;
+        check->vm = i < run->nvms ? &run->vms[i] : NULL;
+        check->agent = check->vm ? check->vm->agent : RUN_CLIENT_AGENT;
+        ask_next(check);
     }
-    one_less(run);
     return 0;
 }
 

@@ -103,7 +103,8 @@ static int plan_vm(const struct run *run, struct run_vm *vm, char letter, struct
     vt_text_copy(d->run, sizeof(d->run), run->id);
     vt_text_copy(d->controller, sizeof(d->controller), run->state.controller);
     vt_text_copy(d->role, sizeof(d->role), vm->role->name);
-    vt_text_copy(d->cmdline, sizeof(d->cmdline), IMAGE_CMDLINE);
+    vt_text_copy(d->cmdline, sizeof(d->cmdline),
+                 run->accel == VT_ACCEL_TCG ? IMAGE_CMDLINE : IMAGE_CMDLINE_KVM);
     plan_uuid(d, run->id, vm->tile, vm->role_index);
     snprintf(vm->agent, sizeof(vm->agent), "%s-%u", vm->role->name, vm->tile);
     ret = net_name_domain(run->id, vm->tile, vm->role->short_name, d->name, sizeof(d->name), err);

@@ -255,6 +255,7 @@ static void dispose(struct run *run)
     vt_ca_free(run->ca);
     free(run->vms);
     free(run->loads);
+    free(run->checks);
     vt_buf_dispose(&run->spec_text);
 }
 

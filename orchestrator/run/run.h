@@ -85,6 +85,7 @@ struct run {
     struct phases phases;
     struct vt_timer phase_timer; /* end of a phase of the load */
     struct show *show;           /* run.c */
+    struct run_check *checks;    /* check.c */
     pid_t client_pid;
     uint64_t deploy_journal_id; /* first entry of the deploy phase, 0: none */
 

@@ -15,7 +15,7 @@ db = sqlite3.connect(f"file:{record}?mode=ro", uri=True)
 meta = dict(db.execute("SELECT key, value FROM meta"))
 offset_ns, rtt_ns = db.execute(
     "SELECT clock_offset_ns, rtt_ns FROM agent WHERE name = ?", (agent,)).fetchone()
-wall_ns = int(meta[f"check.{agent}.wall_offset_ns"])
+wall_ns = int(meta[f"config.{agent}.wall_offset_ns"])
 t0_ns = int(meta["load.t0_ns"])
 
 wanted = {}

@@ -10,6 +10,9 @@
 #include "base/error.h"
 
 #define PROBE_TIMEOUT_MS 10000
+/* The request's number, as no schedule has it: probes are left out where requests are counted. */
+#define PROBE_SEQUENCE 4294967295U
+#define PROBE_PAGE "/home?r=4294967295&n=0"
 
 /* GET path of address:port; ca_file NULL: plain, else TLS with the peer's certificate checked
  * against it and against address. 0 when the answer is 200; -EAGAIN when nobody listens yet or the

@@ -8,6 +8,7 @@
 
 #include "base/proc.h"
 #include "base/scope.h"
+#include "tiles/roles/probe.h"
 
 #define LOG_BYTES_MAX (64L << 20)
 
@@ -60,13 +61,17 @@ int server_nginx_facts(struct role_guest *guest, json_t *facts, struct vt_error 
     VT_AUTO_FCLOSE FILE *complaints = open_log(guest, "error.log");
     char line[1024], first[256] = "";
     json_int_t nrequests = 0, not_ok = 0, ncomplaints = 0;
+    unsigned sequence;
     int status;
     bool cut = false;
 
     while (requests && fgets(line, sizeof(line), requests)) {
+        if (sscanf(line, "%*s %*s %3d %u", &status, &sequence) != 2)
+            status = 0;
+        else if (sequence == PROBE_SEQUENCE)
+            continue;
         nrequests++;
-        if (sscanf(line, "%*s %*s %3d", &status) != 1 || status != 200)
-            not_ok++;
+        not_ok += status != 200;
         if (ftell(requests) > LOG_BYTES_MAX) {
             cut = true;
             break;

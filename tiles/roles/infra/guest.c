@@ -128,7 +128,7 @@ static int start(struct role_guest *guest, struct vt_error *err)
 
 static int ready(struct role_guest *guest, struct vt_error *err)
 {
-    return probe_http(guest->address, 80, "/home?r=4294967295&n=0", NULL, err);
+    return probe_http(guest->address, 80, PROBE_PAGE, NULL, err);
 }
 
 static const struct role_log logs[] = {

@@ -38,7 +38,7 @@ static int start(struct role_guest *guest, struct vt_error *err)
 
 static int ready(struct role_guest *guest, struct vt_error *err)
 {
-    return probe_http(guest->address, 443, "/home?r=4294967295&n=0", guest->ca_file, err);
+    return probe_http(guest->address, 443, PROBE_PAGE, guest->ca_file, err);
 }
 
 static const struct role_log logs[] = {
