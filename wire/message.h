@@ -10,13 +10,13 @@
  *           check {}           facts for the record
  *           logs {max_bytes}   WIRE_LOG frames, then {"logs":[{name, bytes, cut}]}
  *           poweroff {}        answers, then the guest ends
- *   client  load.prepare  tiles/load/order.h          -> {"hash", "steps", "window_steps"}
- *           load.open {}   connects all               -> {}
- *           load.start {t0_ns: of the agent's clock}  -> {"fifo": whether in real time}
- *           load.stop {}   ends early; load.finished still comes
+ *   client  load.prepare (an order of tiles/load/order.h)  -> {"hash", "steps", "window_steps"}
+ *           load.open {tile, role}    connects          -> {}
+ *           load.start {tile, role, t0_ns: of the agent's clock} -> {"fifo": in real time?}
+ *           load.stop {tile, role}    ends early; load.finished still comes
  *   both    config {}      what the record keeps of this machine, text by name
- * Events {"kind", "text", ...}: server_died (guest), ready (guest, unattended),
- * load.finished (client; with "totals", see wire_totals_read).
+ * Events {"kind", "text", ...}: server_died (guest); load.finished (client; "hash" of the
+ * schedule, "totals": see wire_totals_read).
  */
 #ifndef VTILE_WIRE_MESSAGE_H
 #define VTILE_WIRE_MESSAGE_H
