@@ -42,7 +42,7 @@ int server_start(struct role_guest *guest, const char *name, const char *const *
 void server_nginx_access_log(const struct role_guest *guest, char *buf, size_t size)
 {
     if (guest->log_requests)
-        snprintf(buf, size, "%s/requests.log requests buffer=32k flush=1s", guest->run_dir);
+        snprintf(buf, size, "%s/requests.log requests", guest->run_dir);
     else
         vt_text_copy(buf, size, "off");
 }

@@ -18,7 +18,7 @@ int server_start(struct role_guest *guest, const char *name, const char *const *
  * empty. Lines past 64 MiB of a log are not counted and "log_cut" is true. */
 int server_nginx_facts(struct role_guest *guest, json_t *facts, struct vt_error *err);
 
-/* "<run_dir>/requests.log" with buffering when the requests are to be logged, else "off". */
+/* "<run_dir>/requests.log", unbuffered, when the requests are to be logged, else "off". */
 void server_nginx_access_log(const struct role_guest *guest, char *buf, size_t size);
 
 #endif
