@@ -72,14 +72,22 @@ static void *accept_all(void *arg)
     return NULL;
 }
 
+const char *site_address(void)
+{
+    static char text[INET_ADDRSTRLEN];
+    unsigned pid = (unsigned)getpid();
+    snprintf(text, sizeof text, "127.%u.%u.%u", 128 + pid % 97, pid / 97 % 251, 1 + pid % 251);
+    return text;
+}
+
 bool site_start(const struct vt_ca *ca, unsigned tile)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(443)};
-    struct vt_cert_wanted wanted = {.names = {"web-1"}, .address = "127.0.0.2", .server = true};
+    struct vt_cert_wanted wanted = {.names = {"web-1"}, .address = site_address(), .server = true};
     struct vt_identity id;
     pthread_t thread;
     int yes = 1, server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    inet_pton(AF_INET, "127.0.0.2", &address.sin_addr);
+    inet_pton(AF_INET, site_address(), &address.sin_addr);
     setsockopt(server, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     if (bind(server, (struct sockaddr *)&address, sizeof address) < 0 || listen(server, 64) < 0)
         return false;

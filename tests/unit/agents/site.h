@@ -5,7 +5,9 @@
 
 #include "base/cert.h"
 
-/* Listens on 127.0.0.2 port 443 until the process ends. False when that port cannot be had. */
+/* An address of 127.0.0.0/8 that no other test of this machine uses now. */
+const char *site_address(void);
+/* Listens there on port 443 until the process ends. False when that port cannot be had. */
 bool site_start(const struct vt_ca *ca, unsigned tile);
 unsigned site_requests(void); /* answered so far */
 

@@ -62,13 +62,13 @@ static void fill_order(struct load_order *order)
         .nsegments = 3,
         .drain_ns = 5 * VT_NS_PER_S,
         .window_from_ns = VT_NS_PER_S,
-        .address = "127.0.0.2",
-        .server_name = "127.0.0.2",
         .load = {.connections = 8,
                  .timeout_ns = 5 * VT_NS_PER_S,
                  .expected_ns = 50 * VT_NS_PER_MS,
                  .good_limit_ns = 5 * VT_NS_PER_S},
     };
+    vt_text_copy(order->address, sizeof order->address, site_address());
+    vt_text_copy(order->server_name, sizeof order->server_name, site_address());
 }
 
 static json_t *order_json(const struct load_order *order)
@@ -97,7 +97,7 @@ static void test_drives_a_schedule(void **state)
     struct vt_record_totals totals;
     char hash[65];
     if (!site_start(rig.ca, 1)) {
-        print_message("port 443 of 127.0.0.2 cannot be had\n");
+        print_message("port 443 of %s cannot be had\n", site_address());
         skip();
     }
     fill_order(&order);
