@@ -33,12 +33,14 @@ static int open_journal(struct run *run, struct vt_error *err)
     if (ret == 0)
         ret = vt_journal_intent(run->journal, UNDO_TREE, run->folder, "", "", &id, err);
     if (ret == 0)
-        ret = vt_journal_intent(run->journal, UNDO_FILE, run->record_path, "", "", &id, err);
+        ret = vt_journal_intent(run->journal, UNDO_TREE, run->record_folder, "", "", &id, err);
     if (ret == 0)
         ret = vt_journal_sync(run->journal, err);
     if (ret == 0)
         ret = make_folder(run->folder, err);
-    return ret;
+    if (ret == 0)
+        ret = make_folder(run->results, err);
+    return ret < 0 ? ret : make_folder(run->record_folder, err);
 }
 
 static int enter_network(struct run *run, struct vt_error *err)
@@ -59,13 +61,8 @@ static int enter_network(struct run *run, struct vt_error *err)
 
 static int open_record(struct run *run, struct vt_error *err)
 {
-    char folder[VT_PATH_MAX + 16];
-    int ret;
+    int ret = record_create(run->record_path, &run->record, err);
 
-    snprintf(folder, sizeof(folder), "%s/results", run->state.folder);
-    ret = make_folder(folder, err);
-    if (ret == 0)
-        ret = record_create(run->record_path, &run->record, err);
     if (ret < 0)
         return ret;
     vt_bus_add(&run->bus, record_sink(run->record));

@@ -131,11 +131,17 @@ static int plan_folders(struct run *run, struct vt_error *err)
         ret = set_path(run->client_config, sizeof(run->client_config), err, "%s/client.conf",
                        run->folder);
     if (ret == 0)
-        ret = set_path(run->record_path, sizeof(run->record_path), err, "%s/results/%s.sqlite",
-                       run->state.folder, run->id);
+        ret = set_path(run->results, sizeof(run->results), err, "%s/results", run->state.folder);
+    /* A folder, since SQLite has files beside its own while a record is written. */
     if (ret == 0)
-        ret = set_path(run->archive_path, sizeof(run->archive_path), err, "%s/results/%s%s",
-                       run->state.folder, run->id, ARCHIVE_SUFFIX);
+        ret = set_path(run->record_folder, sizeof(run->record_folder), err, "%s/.%s", run->results,
+                       run->id);
+    if (ret == 0)
+        ret = set_path(run->record_path, sizeof(run->record_path), err, "%s/record.sqlite",
+                       run->record_folder);
+    if (ret == 0)
+        ret = set_path(run->archive_path, sizeof(run->archive_path), err, "%s/%s%s", run->results,
+                       run->id, ARCHIVE_SUFFIX);
     return ret;
 }
 

@@ -71,7 +71,8 @@ struct run {
     enum vt_accel accel;
     char folder[VT_PATH_MAX]; /* runtime: config disks, console logs */
     char client_config[VT_PATH_MAX];
-    char record_path[VT_PATH_MAX]; /* while it is written */
+    char results[VT_PATH_MAX];
+    char record_folder[VT_PATH_MAX], record_path[VT_PATH_MAX]; /* while it is written */
     char archive_path[VT_PATH_MAX];
 
     /* open objects */

@@ -47,14 +47,14 @@ virsh_embed() {
 }
 
 # Everything of a run that can be seen without asking vtile.
-leftovers() {
+seen() {
     ip -o link show | grep -E ' vt-[0-9a-f]{6}-' || true
     ip netns list | grep -E '^vt-[0-9a-f]{6}' || true
     ls /run/netns 2>/dev/null | grep -E '^vt-[0-9a-f]{6}$' || true
     grep -l -a -e "$work/" /proc/[0-9]*/cmdline 2>/dev/null | while read -r file; do
         local pid=${file#/proc/}
         pid=${pid%/cmdline}
-        [ "$pid" = $$ ] || tr '\0' ' ' <"$file" | grep -E 'qemu-system|vtile' || true
+        [ "$pid" = $$ ] || { tr '\0' ' ' <"$file" | grep -E 'qemu-system|vtile'; } 2>/dev/null || true
     done
     find "$VTILE_RUNTIME" -mindepth 1 2>/dev/null || true
     find "$VTILE_STATE/journal" -type f 2>/dev/null || true
@@ -62,6 +62,11 @@ leftovers() {
     find "$root" \( -name '*.pid' -o -name '*.sock' -o -name 'vt-*.xml' \) \
         ! -name 'vt-x.xml' 2>/dev/null || true
     grep -s -E "$work" /proc/self/mountinfo || true
+}
+
+# What was not there before the first run.
+leftovers() {
+    comm -13 "$work/before" <(seen 2>/dev/null | sort -u)
 }
 
 check_bystander() {
@@ -81,7 +86,7 @@ check_clean() {
 }
 
 ip tuntap add "$bystander_tap" mode tap
-mkdir -p "$work"
+seen 2>/dev/null | sort -u >"$work/before"
 # A first whole run fills the caches and counts the points.
 "$killat" "$work/log" 0 "${points[@]}" -- "${run[@]}" >"$work/out" 2>&1 || true
 total=$(wc -l <"$work/log")
