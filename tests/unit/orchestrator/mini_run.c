@@ -23,7 +23,25 @@
 #include "orchestrator/host/vir_loop.h"
 #include "orchestrator/state.h"
 
+char mini_run[13], mini_uuid[37], mini_domain[32], mini_tap[16], mini_netns[32];
+
 static int points, die_at;
+
+void mini_init(void)
+{
+    unsigned pid = (unsigned)getpid() & 0xffffff;
+
+    snprintf(mini_run, sizeof(mini_run), "%06x%06x", pid, pid);
+    snprintf(mini_uuid, sizeof(mini_uuid), "6b7f4c1e-9a52-4d0e-8f3b-000000%06x", pid);
+    snprintf(mini_domain, sizeof(mini_domain), "vt-%06x-001-web", pid);
+    snprintf(mini_tap, sizeof(mini_tap), "vt-%06x-001w", pid);
+    snprintf(mini_netns, sizeof(mini_netns), "/run/netns/vt-%06x", pid);
+}
+
+static void journal_path(const struct state *state, char *path, size_t size)
+{
+    snprintf(path, size, "%s/%s.journal", state->journals, mini_run);
+}
 
 static void point(void)
 {
@@ -105,34 +123,34 @@ static struct host *host_of(void *ctx, const char *uri, struct vt_error *err)
 
 static char *domain_xml(const char *controller)
 {
-    struct vt_domain d = {.name = MINI_DOMAIN,
-                          .uuid = MINI_UUID,
-                          .run = MINI_RUN,
-                          .tile = 1,
+    struct vt_domain d = {.tile = 1,
                           .role = "web",
                           .accel = VT_ACCEL_TCG,
                           .vcpus = 1,
                           .memory_bytes = 32 << 20,
                           .tb_cache_bytes = 8 << 20,
-                          .nnics = 1,
-                          .nics = {{.tap = MINI_TAP}}};
+                          .nnics = 1};
     char *xml = NULL;
 
+    vt_text_copy(d.name, sizeof(d.name), mini_domain);
+    vt_text_copy(d.uuid, sizeof(d.uuid), mini_uuid);
+    vt_text_copy(d.run, sizeof(d.run), mini_run);
+    vt_text_copy(d.nics[0].tap, sizeof(d.nics[0].tap), mini_tap);
     vt_text_copy(d.controller, sizeof(d.controller), controller);
-    net_mac(MINI_RUN, 1, 0, 0, 0, d.nics[0].mac);
+    net_mac(mini_run, 1, 0, 0, 0, d.nics[0].mac);
     return xml_write_domain(&d, NULL, &xml, NULL) == 0 ? xml : NULL;
 }
 
 /* The order of the calls is the one that host.h asks for. */
 static int set_up(struct child *c, const struct state *state)
 {
-    static const char *const taps[] = {MINI_TAP};
+    const char *const taps[] = {mini_tap};
     char path[VT_PATH_MAX + 64];
 
-    snprintf(path, sizeof(path), "%s/" MINI_RUN ".journal", state->journals);
+    journal_path(state, path, sizeof(path));
     if (vt_journal_open(path, &c->journal, &c->err) < 0 ||
-        embed_open(state->embed, MINI_RUN, &c->embed, &c->err) < 0 ||
-        net_enter(MINI_RUN, c->journal, &c->net, &c->err) < 0 ||
+        embed_open(state->embed, mini_run, &c->embed, &c->err) < 0 ||
+        net_enter(mini_run, c->journal, &c->net, &c->err) < 0 ||
         net_add_taps(&c->net, c->journal, taps, 1, &c->err) < 0 ||
         embed_enter(&c->embed, &c->err) < 0)
         return ended(c, "set up");
@@ -150,8 +168,8 @@ static int bring_up(struct child *c, const struct state *state)
 
     if (wait_done(c, host_open(&c->loop, &settings, on_done, c, &c->host, &c->err)) < 0)
         return ended(c, "open");
-    snprintf(value, sizeof(value), MINI_UUID " %s", c->embed.uri);
-    if (vt_journal_intent(c->journal, UNDO_DOMAIN, MINI_DOMAIN, "", value, &id, &c->err) < 0 ||
+    snprintf(value, sizeof(value), "%s %s", mini_uuid, c->embed.uri);
+    if (vt_journal_intent(c->journal, UNDO_DOMAIN, mini_domain, "", value, &id, &c->err) < 0 ||
         vt_journal_sync(c->journal, &c->err) < 0)
         return ended(c, "journal");
     if (wait_done(c, host_define_start(c->host, xml, on_done, c, &c->err)) < 0)
@@ -178,7 +196,7 @@ static int take_down(struct child *c, const struct state *state)
     embed_close(&c->embed);
     if (!vt_journal_all_undone(c->journal))
         return ended(c, "entries are left");
-    snprintf(path, sizeof(path), "%s/" MINI_RUN ".journal", state->journals);
+    journal_path(state, path, sizeof(path));
     unlink(path);
     vt_journal_close(c->journal);
     return 0;
@@ -322,19 +340,20 @@ bool mini_nothing_left(const char *state, char *left, size_t size)
 {
     static const char *const folders[] = {"embed/run/qemu", "embed/lib/qemu", "embed/log/qemu",
                                           "embed/etc/qemu"};
-    char path[VT_PATH_MAX];
+    char path[VT_PATH_MAX], mini_names[10];
 
     left[0] = 0;
+    snprintf(mini_names, sizeof(mini_names), "%.9s", mini_domain);
     snprintf(path, sizeof(path), "%s/embed/", state);
-    if (access(MINI_NETNS, F_OK) == 0)
-        snprintf(left, size, "%s", MINI_NETNS);
-    else if (process_with(MINI_UUID))
+    if (access(mini_netns, F_OK) == 0)
+        snprintf(left, size, "%s", mini_netns);
+    else if (process_with(mini_uuid))
         snprintf(left, size, "a QEMU with the domain's UUID");
     else if (process_with(path))
         snprintf(left, size, "a process that names %s", path);
     for (size_t i = 0; i < VT_COUNT(folders) && !left[0]; i++) {
         snprintf(path, sizeof(path), "%s/%s", state, folders[i]);
-        if (!folder_holds(path, "vt-1a2b3c", left, size) && !folder_holds(path, ".pid", left, size))
+        if (!folder_holds(path, mini_names, left, size) && !folder_holds(path, ".pid", left, size))
             folder_holds(path, "qmp-", left, size);
     }
     snprintf(path, sizeof(path), "%s/journal", state);

@@ -9,12 +9,9 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define MINI_RUN "1a2b3c4d5e6f"
-#define MINI_UUID "6b7f4c1e-9a52-4d0e-8f3b-0123456789ab"
-#define MINI_DOMAIN "vt-1a2b3c-001-web"
-#define MINI_TAP "vt-1a2b3c-001w"
-#define MINI_BRIDGE "vt-1a2b3c-br"
-#define MINI_NETNS "/run/netns/vt-1a2b3c"
+/* Made from this process's pid by mini_init, so that two test programs can run side by side. */
+extern char mini_run[13], mini_uuid[37], mini_domain[32], mini_tap[16], mini_netns[32];
+void mini_init(void);
 
 struct mini {
     const char *state;

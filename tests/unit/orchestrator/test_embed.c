@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The embedded host in a child process: a whole life, deaths, and clean after them. What is there
+ * is looked at through /proc, /run/netns and libvirt's own files, not through our code.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <libvirt/libvirt.h>
+#include <libvirt/virterror.h>
+
+#include "base/scope.h"
+#include "orchestrator/host/embed.h"
+#include "orchestrator/host/undo.h"
+#include "tests/unit/orchestrator/mini_run.h"
+
+/* Someone's own, named like ours. */
+static char other_uuid[37], other_netns[40], other_domain[32];
+
+/* One folder for all tests: libvirt asks the emulators once. */
+static char folder[64] = "/tmp/vt-emb-XXXXXX";
+
+static int set_up_all(void **state)
+{
+    (void)state;
+    mini_init();
+    snprintf(other_uuid, sizeof(other_uuid), "%.24sffffff%06x", mini_uuid,
+             (unsigned)getpid() & 0xffffff);
+    snprintf(other_netns, sizeof(other_netns), "%s0", mini_netns);
+    snprintf(other_domain, sizeof(other_domain), "%.9s-009-web", mini_domain);
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int tear_down_all(void **state)
+{
+    struct undo_context context = {0};
+    struct vt_journal_entry all = {
+        .kind = UNDO_TREE, .object = folder, .original = "", .value = ""};
+
+    (void)state;
+    return undo_entry(&context, &all, NULL);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    if (mini_skip_reason()) {
+        print_message("skipped: %s\n", mini_skip_reason());
+        skip();
+    }
+    return 0;
+}
+
+static int exit_code(pid_t pid)
+{
+    int status;
+
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static void assert_nothing_left(void)
+{
+    char left[256];
+
+    if (!mini_nothing_left(folder, left, sizeof(left)))
+        fail_msg("left behind: %s", left);
+}
+
+/* A run that is up; the caller ends it. */
+static pid_t start_and_wait(void (*when_up)(const char *uri))
+{
+    int fds[2];
+    char word[2];
+
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    struct mini mini = {.state = folder, .stay = true, .fd = fds[1], .when_up = when_up};
+    pid_t pid = mini_start(&mini);
+    close(fds[1]);
+    assert_int_equal(read(fds[0], word, 2), 2);
+    close(fds[0]);
+    return pid;
+}
+
+static void path_below(char *path, size_t size, const char *name)
+{
+    snprintf(path, size, "%s/%s", folder, name);
+}
+
+static bool exists(const char *name)
+{
+    char path[256];
+
+    path_below(path, sizeof(path), name);
+    return access(path, F_OK) == 0;
+}
+
+static void whole_run_leaves_nothing(void **state)
+{
+    struct mini mini = {.state = folder};
+    bool had_run_libvirt = access("/run/libvirt", F_OK) == 0;
+    char root[128];
+    int removed;
+
+    (void)state;
+    path_below(root, sizeof(root), "embed");
+    assert_true(embed_cache_is_cold(root, "/usr/bin/qemu-system-x86_64"));
+    assert_int_equal(exit_code(mini_start(&mini)), 0);
+    assert_nothing_left();
+    assert_int_equal(access("/run/libvirt", F_OK) == 0, had_run_libvirt);
+    assert_false(embed_cache_is_cold(root, "/usr/bin/qemu-system-x86_64"));
+    assert_true(embed_cache_is_cold(root, "/bin/sh"));
+    assert_int_equal(mini_clean(folder, &removed, false), 0);
+    assert_int_equal(removed, 0);
+}
+
+static void live_run_is_left_alone(void **state)
+{
+    pid_t pid = start_and_wait(NULL);
+    char root[128];
+    int removed;
+    struct mini second = {.state = folder};
+
+    (void)state;
+    path_below(root, sizeof(root), "embed");
+    pid_t qemu = embed_domain_pid(root, mini_domain);
+    assert_true(qemu > 0);
+    assert_int_equal(mini_clean(folder, &removed, false), 0);
+    assert_int_equal(removed, 0);
+    assert_int_equal(kill(qemu, 0), 0);
+    assert_int_equal(access(mini_netns, F_OK), 0);
+    assert_int_equal(exit_code(mini_start(&second)), 1); /* it says who holds the host */
+    assert_int_equal(access(mini_netns, F_OK), 0);
+
+    kill(pid, SIGKILL);
+    assert_int_equal(exit_code(pid), -SIGKILL);
+    assert_int_equal(mini_clean(folder, &removed, false), 0);
+    assert_int_equal(removed, 4); /* domain, tap, bridge, namespace */
+    assert_nothing_left();
+    assert_int_equal(mini_clean(folder, &removed, false), 0);
+    assert_int_equal(removed, 0);
+}
+
+static void fail_child(const char *what)
+{
+    fprintf(stderr, "%s: %s\n", what, virGetLastErrorMessage());
+    _exit(1);
+}
+
+/* Someone's own things beside the run, some with names like ours. */
+static void start_bystanders(const char *uri)
+{
+    char running[512], defined[512];
+    virConnectPtr conn = virConnectOpen(uri);
+
+    snprintf(running, sizeof(running),
+             "<domain type='qemu'><name>vt-x</name><uuid>%s</uuid><memory unit='MiB'>32</memory>"
+             "<os><type machine='pc'>hvm</type></os><devices><memballoon model='none'/></devices>"
+             "</domain>",
+             other_uuid);
+    snprintf(defined, sizeof(defined),
+             "<domain type='qemu'><name>%s</name><memory unit='MiB'>32</memory>"
+             "<os><type machine='pc'>hvm</type></os></domain>",
+             other_domain);
+    if (!virDomainCreateXML(conn, running, 0) || !virDomainDefineXML(conn, defined))
+        fail_child("start bystanders");
+}
+
+static void end_bystanders(const char *uri)
+{
+    virConnectPtr conn = virConnectOpen(uri);
+    virDomainPtr running = virDomainLookupByUUIDString(conn, other_uuid);
+    virDomainPtr defined = virDomainLookupByName(conn, other_domain);
+
+    /* Both survived the clean. */
+    if (!running || virDomainDestroy(running) < 0 || !defined || virDomainUndefine(defined) < 0)
+        fail_child("end bystanders");
+    virDomainFree(running);
+    virDomainFree(defined);
+    virConnectClose(conn);
+}
+
+static void clean_touches_nothing_else(void **state)
+{
+    struct mini later = {.state = folder, .when_up = end_bystanders};
+    char root[128];
+    int removed;
+
+    (void)state;
+    path_below(root, sizeof(root), "embed");
+    pid_t pid = start_and_wait(start_bystanders);
+    pid_t other = embed_domain_pid(root, "vt-x");
+    assert_true(other > 0);
+    int fd = open(other_netns, O_CREAT | O_RDONLY | O_CLOEXEC, 0444);
+    assert_true(fd >= 0);
+    close(fd);
+    kill(pid, SIGKILL);
+    exit_code(pid);
+    assert_int_equal(mini_clean(folder, &removed, false), 0);
+    assert_int_equal(removed, 4);
+    assert_int_equal(kill(other, 0), 0);
+    char path[256];
+    snprintf(path, sizeof(path), "embed/etc/qemu/%s.xml", other_domain);
+    assert_true(exists(path));
+    assert_int_equal(access(other_netns, F_OK), 0);
+    assert_int_equal(unlink(other_netns), 0);
+    assert_int_equal(mini_clean(folder, &removed, false), 0);
+    assert_int_equal(removed, 0);
+    assert_int_equal(exit_code(mini_start(&later)), 0);
+    assert_nothing_left();
+}
+
+/* Without state only the mark on the domains is left. */
+static void lost_state_is_made_up_for_by_the_mark(void **state)
+{
+    pid_t pid = start_and_wait(NULL);
+    char path[256];
+    int removed;
+
+    (void)state;
+    kill(pid, SIGKILL);
+    exit_code(pid);
+    snprintf(path, sizeof(path), "%s/journal/%s.journal", folder, mini_run);
+    assert_int_equal(unlink(path), 0);
+    path_below(path, sizeof(path), "controller");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mini_clean(folder, &removed, false), 0);
+    assert_int_equal(removed, 1);
+    /* The name of the namespace carries no mark: it is not clean's to remove. */
+    assert_int_equal(access(mini_netns, F_OK), 0);
+    assert_int_equal(umount2(mini_netns, MNT_DETACH), 0);
+    assert_int_equal(unlink(mini_netns), 0);
+    assert_nothing_left();
+}
+
+/* A domain of a dead run with a managed save, one with NVRAM; a user's own beside them. */
+static virDomainPtr define(virConnectPtr conn, const char *name, bool marked, const char *nvram)
+{
+    char xml[1024], mark[256] = "", firmware[256] = "";
+
+    if (marked)
+        snprintf(mark, sizeof(mark),
+                 "<metadata><v:run xmlns:v='https://vtile.dev/ns/1' run='%s' controller='c' "
+                 "tile='1' role='db'/></metadata>",
+                 mini_run);
+    if (nvram)
+        snprintf(firmware, sizeof(firmware),
+                 "<loader readonly='yes' type='pflash'>/nonexistent.fd</loader><nvram>%s</nvram>",
+                 nvram);
+    snprintf(xml, sizeof(xml),
+             "<domain type='qemu'><name>%s</name>%s<memory unit='MiB'>32</memory><os>"
+             "<type machine='pc'>hvm</type>%s</os><features><acpi/></features></domain>",
+             name, mark, firmware);
+    virDomainPtr domain = virDomainDefineXML(conn, xml);
+    if (!domain)
+        fail_child(name);
+    return domain;
+}
+
+static void define_awkward_domains(const char *uri)
+{
+    virConnectPtr conn = virConnectOpen(uri);
+    char path[128];
+
+    path_below(path, sizeof(path), "nvram.fd");
+    FILE *f = fopen(path, "w");
+    if (!f || fputs("variables", f) < 0 || fclose(f) != 0)
+        fail_child("write");
+    virDomainPtr saved = define(conn, "vt-saved", true, NULL);
+    if (virDomainCreate(saved) < 0 || virDomainManagedSave(saved, 0) < 0)
+        fail_child("save a domain");
+    if (virDomainUndefine(saved) == 0)
+        fail_child("undefined in spite of its managed save");
+    define(conn, "vt-nvram", true, path);
+    define(conn, "vt-x", false, NULL);
+}
+
+static void undefine_own(const char *uri)
+{
+    virConnectPtr conn = virConnectOpen(uri);
+    virDomainPtr own = virDomainLookupByName(conn, "vt-x");
+
+    if (!own || virDomainUndefine(own) < 0)
+        fail_child("undefine");
+    virDomainFree(own);
+    virConnectClose(conn);
+}
+
+static void managed_save_and_nvram_do_not_stop_clean(void **state)
+{
+    struct mini later = {.state = folder, .when_up = undefine_own};
+    int removed;
+
+    (void)state;
+    pid_t pid = start_and_wait(define_awkward_domains);
+    assert_true(exists("embed/lib/qemu/save/vt-saved.save"));
+    assert_true(exists("nvram.fd"));
+    kill(pid, SIGKILL);
+    exit_code(pid);
+    assert_int_equal(mini_clean(folder, &removed, false), 0);
+    assert_int_equal(removed, 6);
+    assert_false(exists("embed/lib/qemu/save/vt-saved.save"));
+    assert_false(exists("nvram.fd"));
+    assert_false(exists("embed/etc/qemu/vt-saved.xml"));
+    assert_false(exists("embed/etc/qemu/vt-nvram.xml"));
+    assert_true(exists("embed/etc/qemu/vt-x.xml"));
+    assert_int_equal(mini_clean(folder, &removed, false), 0);
+    assert_int_equal(removed, 0);
+    assert_int_equal(exit_code(mini_start(&later)), 0);
+    assert_nothing_left();
+}
+
+/* Some of the points of a run, spread; the laboratory tries them all on the real program. */
+static void killed_anywhere_clean_leaves_nothing(void **state)
+{
+    int points = mini_points(folder), removed;
+
+    (void)state;
+    assert_true(points > 50);
+    for (int i = 1; i <= 12; i++) {
+        struct mini mini = {.state = folder, .die_at = i * points / 13};
+        assert_int_equal(exit_code(mini_start(&mini)), -SIGKILL);
+        if (mini_clean(folder, &removed, false) != 0)
+            fail_msg("clean failed after point %d of %d", mini.die_at, points);
+        char left[256];
+        if (!mini_nothing_left(folder, left, sizeof(left)))
+            fail_msg("killed at point %d of %d: %s is left", mini.die_at, points, left);
+        assert_int_equal(mini_clean(folder, &removed, false), 0);
+        assert_int_equal(removed, 0);
+    }
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup(f, set_up)
+    const struct CMUnitTest tests[] = {
+        T(whole_run_leaves_nothing),
+        T(live_run_is_left_alone),
+        T(clean_touches_nothing_else),
+        T(lost_state_is_made_up_for_by_the_mark),
+        T(managed_save_and_nvram_do_not_stop_clean),
+        T(killed_anywhere_clean_leaves_nothing),
+    };
+    return cmocka_run_group_tests(tests, set_up_all, tear_down_all);
+}
