@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,6 +26,8 @@
 #define QEMU_USER_ID 64055 /* what Debian's libvirt-daemon-system takes */
 #define KVM_DEVICE "/dev/kvm"
 #define RUN_LIBVIRT "/run/libvirt"
+#define RUN_MARK_NAME "made-by-vtile"
+#define RUN_MARK RUN_LIBVIRT "/" RUN_MARK_NAME
 #define USERS_MAX (4 << 20)
 #define LOG_MAX_BYTES (1 << 20)
 
@@ -171,7 +174,7 @@ static int prepare(struct embed *embed, struct vt_error *err)
 
 int embed_open(const char *root, const char *run, struct embed *ret, struct vt_error *err)
 {
-    struct embed embed = {.lock_fd = -1, .outer_mnt_fd = -1};
+    struct embed embed = {.lock_fd = -1, .outer_mnt_fd = -1, .run_fd = -1};
     int code;
 
     if (root[0] != '/' || strpbrk(root, "?&#%") || strlen(root) > EMBED_ROOT_MAX)
@@ -273,24 +276,44 @@ static int cover_kvm(const struct embed *embed, struct vt_error *err)
     return 0;
 }
 
-/* The mark says that an empty /run/libvirt is ours to remove, also after a kill. */
-static int make_run_libvirt(const struct embed *embed, struct vt_error *err)
+/* Makes /run/libvirt where it is missing, with a mark in it that says so, and holds a shared lock
+ * on it as long as it is covered here: removing it would take the cover away. */
+static int hold_run_libvirt(struct embed *embed, struct vt_error *err)
 {
-    char mark[VT_PATH_MAX];
+    struct stat info;
 
-    if (access(RUN_LIBVIRT, F_OK) == 0)
+    for (;;) {
+        if (mkdir(RUN_LIBVIRT, 0755) == 0) {
+            int mark = open(RUN_MARK, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+            if (mark < 0 && errno == ENOENT)
+                continue;
+            if (mark < 0 || close(mark) < 0)
+                return vt_error_errno(err, VT_KIND_INFRA, errno, "write " RUN_MARK);
+        } else if (errno != EEXIST) {
+            return vt_error_errno(err, VT_KIND_INFRA, errno, "make the folder " RUN_LIBVIRT);
+        }
+        VT_AUTO_CLOSE int fd = open(RUN_LIBVIRT, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0 && errno == ENOENT)
+            continue;
+        if (fd < 0 || flock(fd, LOCK_SH) < 0 || fstat(fd, &info) < 0)
+            return vt_error_errno(err, VT_KIND_INFRA, errno, "lock " RUN_LIBVIRT);
+        if (info.st_nlink == 0) /* removed by its last user before we had the lock */
+            continue;
+        embed->run_fd = vt_take_fd(fd);
         return 0;
-    below(embed, "made-run-libvirt", mark, sizeof(mark));
-    int code = write_file(mark, "", 0, 0600, err);
-    if (code == 0 && mkdir(RUN_LIBVIRT, 0755) < 0 && errno != EEXIST)
-        code = vt_error_errno(err, VT_KIND_INFRA, errno, "make the folder " RUN_LIBVIRT);
-    return code;
+    }
 }
 
 static int remove_run_libvirt(void *ctx)
 {
+    int fd = open(RUN_LIBVIRT, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
     (void)ctx;
-    return rmdir(RUN_LIBVIRT) < 0 && errno != ENOENT ? -errno : 0;
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && unlinkat(fd, RUN_MARK_NAME, 0) == 0)
+        rmdir(RUN_LIBVIRT); /* not empty: libvirt's daemon uses it by now */
+    if (fd >= 0)
+        close(fd);
+    return 0;
 }
 
 int embed_enter(struct embed *embed, struct vt_error *err)
@@ -300,7 +323,7 @@ int embed_enter(struct embed *embed, struct vt_error *err)
 
     below(embed, "run-libvirt", run, sizeof(run));
     if ((code = outer_check_alone(err)) < 0 || (code = state_make_folder(run, err)) < 0 ||
-        (code = make_run_libvirt(embed, err)) < 0)
+        (code = hold_run_libvirt(embed, err)) < 0)
         return code;
     embed->outer_mnt_fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
     if (embed->outer_mnt_fd < 0)
@@ -385,12 +408,10 @@ void embed_close(struct embed *embed)
     if (!embed->root[0] || embed->lock_fd < 0)
         return;
     remove_driver_pid(embed);
-    below(embed, "made-run-libvirt", path, sizeof(path));
-    if (access(path, F_OK) == 0) {
-        int code = outer_run(embed->outer_mnt_fd, remove_run_libvirt, NULL);
-        if (code == 0 || code == -ENOTEMPTY) /* somebody uses it by now */
-            unlink(path);
-    }
+    if (embed->run_fd >= 0)
+        close(embed->run_fd);
+    embed->run_fd = -1;
+    outer_run(embed->outer_mnt_fd, remove_run_libvirt, NULL);
     /* Removed before it is unlocked: a later opener sees that its file is another. */
     below(embed, "vtile.lock", path, sizeof(path));
     unlink(path);

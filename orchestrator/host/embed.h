@@ -25,6 +25,7 @@ struct embed {
     char uri[EMBED_ROOT_MAX + 32];
     int lock_fd;
     int outer_mnt_fd; /* the mount namespace we came from, -1 while we are in it */
+    int run_fd;       /* the machine's /run/libvirt, which is covered here */
     bool cache_cold;  /* opening the host takes about 5 s more: the emulator is asked */
 };
 struct embed_holder {

@@ -360,8 +360,8 @@ bool mini_nothing_left(const char *state, char *left, size_t size)
     if (!left[0])
         folder_holds(path, ".journal", left, size);
     snprintf(path, sizeof(path), "%s/embed", state);
-    if (!left[0] && !folder_holds(path, "vtile.lock", left, size))
-        folder_holds(path, "made-run-libvirt", left, size);
+    if (!left[0])
+        folder_holds(path, "vtile.lock", left, size);
     return !left[0];
 }
 

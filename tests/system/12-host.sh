@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# needs: vm (no guest is booted, but no other test may change the machine meanwhile)
+# `vtile host show|check` and `vtile clean` on an empty installation: they tell, and make nothing
+# outside their state folder. What a host is, is compared with what virsh and the kernel say.
+set -euo pipefail
+
+vtile=$VTILE_BUILD/vtile
+work=$(mktemp -d /tmp/vh.XXXXXX)
+trap 'rm -rf "$work"' EXIT
+unset "${!VTILE_@}"
+export VTILE_STATE=$work/s VTILE_RUNTIME=$work/r
+die() {
+    echo "FAILED: $*"
+    exit 1
+}
+outside() {
+    ls -a /run /run/libvirt 2>/dev/null || true
+    grep -c libvirt-qemu /etc/passwd /etc/group || true
+    stat -c '%a %s %i' /dev/kvm 2>/dev/null || true
+}
+for tool in jq virsh; do
+    command -v "$tool" >/dev/null || { echo "needs $tool"; exit 77; }
+done
+
+outside >"$work/before"
+
+# Nothing is there: nothing to do, and nothing is made.
+"$vtile" clean | grep -qx 'nothing to do' || die "clean of nothing"
+"$vtile" clean --json | jq -e '.v == 1 and .type == "result" and .removed == 0' >/dev/null || die "clean --json"
+[ ! -e "$VTILE_STATE" ] || die "clean made $VTILE_STATE"
+
+# Usage.
+for arguments in 'host' 'host lend' 'host show extra' 'host show --no-such' 'host show --host nowhere' 'clean all'; do
+    code=0
+    # shellcheck disable=SC2086
+    "$vtile" $arguments >"$work/out" 2>"$work/err" || code=$?
+    [ "$code" -eq 2 ] && [ ! -s "$work/out" ] && [ -s "$work/err" ] || die "vtile $arguments: exit code $code"
+done
+code=0
+"$vtile" host show --host qemu+unix:///system?socket=/nonexistent 2>"$work/err" || code=$?
+[ "$code" -eq 4 ] && grep -q nonexistent "$work/err" || die "a host that is not there: exit code $code"
+
+# libvirt's test driver, as virsh sees it.
+"$vtile" host show --host test:///default --json >"$work/test.json"
+[ "$(jq -r .cpus "$work/test.json")" = "$(virsh -c test:///default nodeinfo | awk '/^CPU\(s\)/ { print $2 }')" ] || die "CPUs of test:///default"
+[ "$(jq -r .accel "$work/test.json")" = test ] || die "accel of test:///default"
+"$vtile" host show --host test:///default | grep -q '^libvirt: *'"$(virsh --version)" || die "libvirt's version"
+
+[ "$(id -u)" -eq 0 ] || { echo "needs root for the embedded host"; exit 77; }
+
+"$vtile" host check --host embed --json >"$work/check.json" || die "host check: $(cat "$work/check.json")"
+jq -es 'all(.v == 1) and (.[-1].type == "result") and (.[-1].errors == 0)' "$work/check.json" >/dev/null || die "host check --json"
+jq -es 'map(select(.check == "cache")) | length == 1' "$work/check.json" >/dev/null || die "a cold cache is not told"
+[ ! -e "$VTILE_STATE" ] || die "host check made $VTILE_STATE"
+
+"$vtile" host show --host embed --json >"$work/embed.json"
+[ "$(jq -r .cpus "$work/embed.json")" = "$(nproc --all)" ] || die "CPUs of the embedded host"
+[ "$(jq -r .hypervisor "$work/embed.json")" = QEMU ] || die "hypervisor of the embedded host"
+emulator=$(jq -r .emulator "$work/embed.json")
+"$emulator" --version | grep -qF "$(jq -r .hypervisor_version "$work/embed.json")" || die "QEMU's version"
+"$vtile" host check --host embed --json | jq -es 'map(select(.check == "cache")) | length == 0' >/dev/null || die "a warm cache is told cold"
+[ ! -e "$VTILE_STATE/embed/vtile.lock" ] || die "host show left its lock"
+
+# A path that is too long for sockets: refused with what to do.
+code=0
+VTILE_STATE=$work/$(printf 'x%.0s' $(seq 60)) "$vtile" host check --host embed >"$work/out" || code=$?
+[ "$code" -eq 2 ] && grep -q 'error: path: ' "$work/out" || die "a long path: exit code $code"
+
+outside >"$work/after"
+diff "$work/before" "$work/after" || die "something outside the state folder changed"
