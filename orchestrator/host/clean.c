@@ -395,6 +395,33 @@ static void end_strays(struct clean *clean)
     }
 }
 
+/* Folders of probes whose parent was killed; none is under way while we hold the lock. */
+static void remove_probes(struct clean *clean)
+{
+    const struct undo_context context = {0};
+    struct dirent *entry;
+    char path[VT_PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/lib/qemu", clean->embed.root);
+    DIR *folder = clean->embed.root[0] ? opendir(path) : NULL;
+    while (folder && (entry = readdir(folder))) {
+        struct vt_error err = VT_ERROR_INIT;
+        if (strncmp(entry->d_name, "qmp-", 4) != 0)
+            continue;
+        snprintf(path, sizeof(path), "%s/lib/qemu/%s", clean->embed.root, entry->d_name);
+        const struct vt_journal_entry tree = {
+            .kind = UNDO_TREE, .object = path, .original = "", .value = ""};
+        if (undo_entry(&context, &tree, &err) < 0) {
+            fail(clean, &err);
+            continue;
+        }
+        clean->result.removed++;
+        say(clean, "removed tree %s", path);
+    }
+    if (folder)
+        closedir(folder);
+}
+
 /* ---- the whole ---- */
 
 static void work(struct clean *clean)
@@ -404,6 +431,7 @@ static void work(struct clean *clean)
     for (size_t i = 0; i < clean->nhosts; i++)
         remove_marked(clean, i);
     end_strays(clean);
+    remove_probes(clean);
     for (size_t i = 0; i < clean->nhosts; i++)
         if (clean->hosts[i].host)
             close_host(clean, &clean->hosts[i].host);
