@@ -38,7 +38,10 @@ static int start(struct role_guest *guest, struct vt_error *err)
 
 static int ready(struct role_guest *guest, struct vt_error *err)
 {
-    return probe_http(guest->address, 443, PROBE_PAGE, guest->ca_file, err);
+    /* Its origin first: asking over TLS in vain would cost an emulated guest much more. */
+    int ret = probe_http(role_peer_address(guest, "infra"), 80, PROBE_PAGE, NULL, err);
+
+    return ret < 0 ? ret : probe_http(guest->address, 443, PROBE_PAGE, guest->ca_file, err);
 }
 
 static const struct role_log logs[] = {
