@@ -97,7 +97,7 @@ static pid_t start_and_wait(void (*when_up)(const char *uri))
 
 static void path_below(char *path, size_t size, const char *name)
 {
-    snprintf(path, size, "%s/%s", folder, name);
+    assert_true(snprintf(path, size, "%s/%s", folder, name) < (int)size);
 }
 
 static bool exists(const char *name)
