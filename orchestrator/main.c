@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/scope.h"
@@ -32,10 +35,37 @@ static void print_help(FILE *out)
           out);
 }
 
+/* A standard descriptor that the caller closed would be given to the next file opened, and what is
+ * printed would end up in it. Standard output is held so that writing to it still fails. */
+static void hold_standard_descriptors(void)
+{
+    int fd;
+
+    do {
+        fd = open("/dev/null", fcntl(STDIN_FILENO, F_GETFD) < 0 || fcntl(STDOUT_FILENO, F_GETFD) < 0
+                                   ? O_RDONLY
+                                   : O_RDWR);
+    } while (fd >= 0 && fd < STDERR_FILENO);
+    if (fd > STDERR_FILENO)
+        close(fd);
+}
+
+/* What was printed and did not arrive makes a good end a failure. */
+static int close_output(int code)
+{
+    bool lost = ferror(stdout) != 0;
+
+    if (fflush(stdout) == 0 && !lost)
+        return code;
+    vt_log(VT_LOG_ERROR, "standard output did not take all that was to be said");
+    return code == 0 ? 4 : code;
+}
+
 int main(int argc, char **argv)
 {
     struct vt_error err = VT_ERROR_INIT;
 
+    hold_standard_descriptors();
     vt_log_init("vtile", VT_LOG_INFO);
     signal(SIGPIPE, SIG_IGN);
     if (argc < 2) {
@@ -58,9 +88,7 @@ int main(int argc, char **argv)
             vt_log_error(&err);
             code = vt_error_exit_code(&err);
         }
-        if (fflush(stdout) != 0 && code == 0)
-            code = 4;
-        return code;
+        return close_output(code);
     }
     vt_log(VT_LOG_ERROR, "unknown command '%s'; `vtile --help` lists the commands", argv[1]);
     return 2;

@@ -79,6 +79,7 @@ static int start_client(struct run *run, struct vt_error *err)
         return ret;
     spec.argv = argv;
     spec.stderr_fd = VT_PROC_INHERIT;
+    spec.own_group = true; /* Ctrl-C on a terminal is for vtile, which tells the client to stop */
     ret = vt_proc_spawn(&spec, &run->client_pid, err);
     if (ret == 0)
         ret = undo_process_value(run->client_pid, value, sizeof(value));

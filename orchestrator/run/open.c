@@ -76,6 +76,9 @@ static void host_opened(struct host *host, void *ctx, const struct host_reply *r
     struct vt_error err = VT_ERROR_INIT;
 
     (void)host;
+    /* After an interrupt the record may be closed already. */
+    if (!phases_in(&run->phases, run_phase_open.name))
+        return;
     if (reply->code < 0) {
         phases_done(&run->phases, &reply->err);
         return;

@@ -30,6 +30,8 @@ static void load_opened(void *ctx, const json_t *result, const struct vt_error *
     struct run *run = load->vm->run;
 
     (void)result;
+    if (!phases_in(&run->phases, run_phase_prepare.name))
+        return;
     if (err)
         fail(run, "connect the load to", load->vm->agent, err);
     else if (--run->waiting == 0)
@@ -42,6 +44,8 @@ static void load_prepared(void *ctx, const json_t *result, const struct vt_error
     struct run *run = load->vm->run;
     struct vt_error failure = VT_ERROR_INIT;
 
+    if (!phases_in(&run->phases, run_phase_prepare.name))
+        return;
     if (err) {
         fail(run, "prepare the load of", load->vm->agent, err);
         return;

@@ -24,7 +24,8 @@ struct show {
     struct watch_terminal terminal;
     struct watch_json json;
     uv_timer_t tick;
-    uv_signal_t signals[2];
+    uv_signal_t signals[3];
+    unsigned nsignals;
 };
 
 static const struct phase *const table[] = {
@@ -100,7 +101,7 @@ static void ended(struct run *run)
 {
     phases_close(&run->phases);
     vt_timer_close(&run->phase_timer, NULL);
-    for (size_t i = 0; i < VT_COUNT(run->show->signals); i++)
+    for (unsigned i = 0; i < run->show->nsignals; i++)
         close_handle((uv_handle_t *)&run->show->signals[i]);
     close_handle((uv_handle_t *)&run->show->tick);
 }
@@ -113,7 +114,8 @@ static void on_signal(uv_signal_t *handle, int signum)
 
     (void)signum;
     run_note(run, VT_LEVEL_WARNING, "%s",
-             run->phases.interrupts == 0
+             run->phases.undoing ? "interrupted: the teardown goes on"
+             : run->phases.interrupts == 0
                  ? "interrupted: ending in order and sealing; once more skips to the teardown"
                  : "interrupted again: tearing down");
     phases_interrupt(&run->phases);
@@ -127,9 +129,17 @@ static void on_tick(uv_timer_t *timer)
         watch_terminal_tick(&run->show->terminal);
 }
 
+/* A terminal that goes away ends the run in order too, unless nohup asks for the opposite. */
+static bool heeds(int signum)
+{
+    struct sigaction now;
+
+    return signum != SIGHUP || sigaction(signum, NULL, &now) < 0 || now.sa_handler != SIG_IGN;
+}
+
 static int open_show(struct run *run, struct vt_error *err)
 {
-    static const int signums[] = {SIGINT, SIGTERM};
+    static const int signums[] = {SIGINT, SIGTERM, SIGHUP};
     struct show *show = run->show;
     int ret = 0;
 
@@ -146,9 +156,14 @@ static int open_show(struct run *run, struct vt_error *err)
     show->tick.data = run;
     uv_timer_start(&show->tick, on_tick, 1000, 1000);
     for (size_t i = 0; i < VT_COUNT(signums); i++) {
-        uv_signal_init(&run->loop.uv, &show->signals[i]);
-        show->signals[i].data = run;
-        uv_signal_start(&show->signals[i], on_signal, signums[i]);
+        uv_signal_t *handle = &show->signals[show->nsignals];
+
+        if (!heeds(signums[i]))
+            continue;
+        show->nsignals++;
+        uv_signal_init(&run->loop.uv, handle);
+        handle->data = run;
+        uv_signal_start(handle, on_signal, signums[i]);
     }
     return 0;
 }
