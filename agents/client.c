@@ -336,11 +336,10 @@ static void on_up(void *ctx)
     uv_timer_start(&c->second, on_second, 0, SAMPLE_MS);
 }
 
-static void on_down(void *ctx, const struct vt_error *err, int64_t retry_ns)
+static void on_down(void *ctx, const struct vt_error *err)
 {
     struct client *c = ctx;
     int64_t now_ns = vt_clock_now_ns();
-    (void)retry_ns;
     uv_timer_stop(&c->second);
     sampler_end(&c->sampler);
     /* Seconds that nobody takes are worth nothing: the run has failed for the controller. */

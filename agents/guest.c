@@ -177,10 +177,9 @@ static void on_up(void *ctx)
     uv_timer_start(&g->second, on_second, 0, SAMPLE_MS);
 }
 
-static void on_down(void *ctx, const struct vt_error *err, int64_t retry_ns)
+static void on_down(void *ctx, const struct vt_error *err)
 {
     struct guest *g = ctx;
-    (void)retry_ns;
     uv_timer_stop(&g->second);
     sampler_end(&g->sampler);
     logs_stop(&g->logs);

@@ -70,10 +70,9 @@ static void try_later(struct uplink *u, const struct vt_error *err)
     if (u->up_ns && vt_clock_now_ns() - u->up_ns >= HEALTHY_NS)
         u->retry_ns = RETRY_FIRST_NS;
     u->up_ns = 0;
-    int64_t retry_ns = u->retry_ns;
-    u->retry_ns = retry_ns * 2 < RETRY_MAX_NS ? retry_ns * 2 : RETRY_MAX_NS;
-    uv_timer_start(&u->timer, on_retry, (uint64_t)(retry_ns / VT_NS_PER_MS), 0);
-    u->events->down(u->ctx, err, retry_ns);
+    uv_timer_start(&u->timer, on_retry, (uint64_t)(u->retry_ns / VT_NS_PER_MS), 0);
+    u->retry_ns = u->retry_ns * 2 < RETRY_MAX_NS ? u->retry_ns * 2 : RETRY_MAX_NS;
+    u->events->down(u->ctx, err);
 }
 
 static void conn_closed(void *ctx, const struct vt_error *err)
@@ -153,8 +152,6 @@ static int take_enrolled(struct uplink *u, const struct wire_frame *frame, struc
     u->identity.cert = cert;
     if (u->config.cert_file)
         rc = vt_identity_save(&u->identity, u->config.cert_file, u->config.key_file, err);
-    if (rc == 0 && u->events->enrolled)
-        u->events->enrolled(u->ctx);
     if (rc == 0)
         wire_conn_close(u->conn); /* conn_closed dials anew */
     return rc;
@@ -422,11 +419,6 @@ void uplink_event(struct uplink *u, const char *kind, const char *text, json_t *
 size_t uplink_queued(const struct uplink *u)
 {
     return u->conn ? wire_conn_queued(u->conn) : 0;
-}
-
-const struct vt_identity *uplink_identity(const struct uplink *u)
-{
-    return &u->identity;
 }
 
 X509 *uplink_ca(const struct uplink *u)

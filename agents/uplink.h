@@ -20,13 +20,11 @@
 
 struct uplink_events {
     void (*up)(void *ctx);
-    /* Also after a try that failed; retry_ns: until the next. */
-    void (*down)(void *ctx, const struct vt_error *err, int64_t retry_ns);
+    /* Also after a try that failed; it is tried again. */
+    void (*down)(void *ctx, const struct vt_error *err);
     /* To be answered by uplink_reply, now or later. params: borrowed. */
     void (*call)(void *ctx, uint16_t stream, const char *op, const json_t *params);
     void (*drained)(void *ctx); /* all that was queued has been written; may be NULL */
-    /* There is a certificate now, and files of it where they were asked for; may be NULL. */
-    void (*enrolled)(void *ctx);
 };
 struct uplink_config {
     struct vt_loop *loop;
@@ -52,8 +50,6 @@ void uplink_reply(struct uplink *uplink, uint16_t stream, json_t *result,
 /* more: further members (stolen), NULL: none. */
 void uplink_event(struct uplink *uplink, const char *kind, const char *text, json_t *more);
 size_t uplink_queued(const struct uplink *uplink);
-/* The identity it came with; cert NULL before enrolment. */
-const struct vt_identity *uplink_identity(const struct uplink *uplink);
 X509 *uplink_ca(const struct uplink *uplink);
 /* What is queued is sent; closed (may be NULL) comes from the loop when the uplink is gone. */
 void uplink_close(struct uplink *uplink, void (*closed)(void *ctx));
