@@ -23,11 +23,6 @@ int64_t vt_clock_wall_ns(void)
     return read_ns(CLOCK_REALTIME);
 }
 
-int64_t vt_clock_cpu_ns(void)
-{
-    return read_ns(CLOCK_PROCESS_CPUTIME_ID);
-}
-
 const char *vt_clock_format_wall(int64_t wall_ns, char *buf, size_t size)
 {
     /* Rounds towards the past, also before 1970. */

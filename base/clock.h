@@ -14,7 +14,6 @@
 
 int64_t vt_clock_now_ns(void);  /* CLOCK_MONOTONIC */
 int64_t vt_clock_wall_ns(void); /* CLOCK_REALTIME, since 1970 */
-int64_t vt_clock_cpu_ns(void);  /* CPU time of this process */
 
 /* "2026-11-30T10:45:41Z" into buf of at least 21 bytes. Returns buf. */
 const char *vt_clock_format_wall(int64_t wall_ns, char *buf, size_t size);

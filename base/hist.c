@@ -125,11 +125,6 @@ uint64_t vt_hist_count_upto(const struct vt_hist *h, int64_t limit)
     return last == VT_HIST_BUCKETS - 1 ? n - h->clipped : n;
 }
 
-double vt_hist_mean(const struct vt_hist *h)
-{
-    return h->count == 0 ? 0.0 : (double)h->sum / (double)h->count;
-}
-
 /* --- sparse form --- */
 
 static void put_number(struct vt_buf *out, unsigned __int128 value)

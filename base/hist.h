@@ -42,8 +42,6 @@ int64_t vt_hist_at_rank(const struct vt_hist *h, uint64_t rank);
  * 256): the buckets up to that of limit. Exact where limit >= max or limit < min. Clipped values
  * are counted only where limit >= max. */
 uint64_t vt_hist_count_upto(const struct vt_hist *h, int64_t limit);
-/* Mean in ns; 0 for an empty histogram. */
-double vt_hist_mean(const struct vt_hist *h);
 
 /* Sparse form: LEB128 of count, clipped, min, max, sum (ns), number of pairs, then pairs (buckets
  * skipped, count) in ascending order. An empty histogram is the byte 0. Appends to out. */

@@ -185,16 +185,6 @@ static pid_t holder_of(int fd)
     return whole.l_pid > 0 ? whole.l_pid : 0;
 }
 
-int vt_journal_holder(const char *path, pid_t *ret_pid, struct vt_error *err)
-{
-    VT_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-
-    if (fd < 0)
-        return vt_error_errno(err, VT_KIND_INFRA, errno, "journal %s", path);
-    *ret_pid = holder_of(fd);
-    return 0;
-}
-
 static int busy(const char *path, int fd, struct vt_error *err)
 {
     pid_t pid = holder_of(fd);

@@ -18,7 +18,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "base/error.h"
 
@@ -50,8 +49,6 @@ int vt_journal_open(const char *path, struct vt_journal **ret, struct vt_error *
 /* For showing: no lock, nothing written; intent, sync and mark are refused (-EBADF). */
 int vt_journal_read(const char *path, struct vt_journal **ret, struct vt_error *err);
 struct vt_journal *vt_journal_close(struct vt_journal *journal); /* NULL ok; returns NULL */
-/* Who holds a journal; *ret_pid 0: nobody (or this process). -ENOENT where there is no file. */
-int vt_journal_holder(const char *path, pid_t *ret_pid, struct vt_error *err);
 
 /* Appends in memory and to the file, not yet synced. Texts are UTF-8 (-EILSEQ), at most
  * VT_JOURNAL_*_MAX bytes (-E2BIG), kind and object not empty. An append that fails (disk full)

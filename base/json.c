@@ -151,23 +151,6 @@ int vt_json_get_bool(const json_t *obj, const char *key, bool *ret, struct vt_er
     return 0;
 }
 
-int vt_json_get_double(const json_t *obj, const char *key, double min, double max, double *ret,
-                       struct vt_error *err)
-{
-    const json_t *value = json_object_get(obj, key);
-    double number;
-
-    if (!json_is_number(value))
-        return refuse_value(value, key, "a number", err);
-    number = json_number_value(value);
-    if (!(number >= min && number <= max))
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG,
-                            "key \"%s\": expected a number from %.15g to %.15g, found %.15g", key,
-                            min, max, number);
-    *ret = number;
-    return 0;
-}
-
 int vt_json_get_int(const json_t *obj, const char *key, int64_t min, int64_t max, int64_t *ret,
                     struct vt_error *err)
 {

@@ -30,9 +30,6 @@ int vt_json_read(const char *data, size_t len, const char *name, enum vt_kind ki
 int vt_json_get_string(const json_t *obj, const char *key, const char **ret, struct vt_error *err);
 int vt_json_opt_string(const json_t *obj, const char *key, const char **ret, struct vt_error *err);
 int vt_json_get_bool(const json_t *obj, const char *key, bool *ret, struct vt_error *err);
-/* Integers are numbers too. */
-int vt_json_get_double(const json_t *obj, const char *key, double min, double max, double *ret,
-                       struct vt_error *err);
 int vt_json_get_int(const json_t *obj, const char *key, int64_t min, int64_t max, int64_t *ret,
                     struct vt_error *err);
 int vt_json_opt_int(const json_t *obj, const char *key, int64_t min, int64_t max, int64_t *ret,

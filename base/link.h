@@ -41,7 +41,6 @@ struct vt_link_events {
     void (*closed)(void *ctx, enum vt_link_end end, const struct vt_error *err);
 };
 struct vt_link_ops {
-    const char *name;
     void (*open)(struct vt_link *link);
     int (*send)(struct vt_link *link, const void *data, size_t len, struct vt_error *err);
     /* Back-pressure; read_start undoes it. TLS may still give out what it has been handed: at most

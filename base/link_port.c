@@ -247,7 +247,6 @@ static void port_free(struct vt_link *link)
 }
 
 static const struct vt_link_ops port_ops = {
-    .name = "port",
     .open = port_open,
     .send = port_send,
     .read_stop = port_read_stop,

@@ -350,7 +350,6 @@ static void stream_free(struct vt_link *link)
 }
 
 static const struct vt_link_ops stream_ops = {
-    .name = "stream",
     .open = stream_open,
     .send = stream_send,
     .read_stop = stream_read_stop,

@@ -304,7 +304,6 @@ static void tls_free(struct vt_link *link)
 }
 
 static const struct vt_link_ops tls_ops = {
-    .name = "tls",
     .open = tls_open,
     .send = tls_send,
     .read_stop = tls_read_stop,

@@ -9,7 +9,6 @@
 #include "base/text.h"
 #include "base/yaml.h"
 
-#define MILLIONTHS 1000000
 #define FIXED_DECIMALS 6   /* of a number in millionths */
 #define PERCENT_DECIMALS 4 /* 0.0001 % is a millionth */
 #define NEAREST_KEY_MAX 48 /* longer texts are no misspelling of any key of ours */

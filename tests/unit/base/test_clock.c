@@ -36,7 +36,7 @@ static void wall_times_are_iso_8601(void **state)
 
 static void clocks_are_the_kernel_s(void **state)
 {
-    int64_t before = vt_clock_now_ns(), wall = vt_clock_wall_ns(), cpu = vt_clock_cpu_ns();
+    int64_t before = vt_clock_now_ns(), wall = vt_clock_wall_ns();
     struct timespec ts;
 
     (void)state;
@@ -44,10 +44,9 @@ static void clocks_are_the_kernel_s(void **state)
     assert_true(ts.tv_sec * VT_NS_PER_S + ts.tv_nsec >= before);
     assert_true(ts.tv_sec * VT_NS_PER_S + ts.tv_nsec - before < 60 * VT_NS_PER_S);
     assert_true(llabs(wall / VT_NS_PER_S - (int64_t)time(NULL)) < 60);
-    /* Asking takes CPU time: a clock that stands would be found by ctest's time-out. */
-    while (vt_clock_cpu_ns() <= cpu)
+    /* A clock that stands would be found by ctest's time-out. */
+    while (vt_clock_now_ns() <= before)
         ;
-    assert_true(vt_clock_now_ns() > before);
 }
 
 int main(void)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <jansson.h>
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -89,7 +88,6 @@ static void quantiles_keep_their_bound(void **state)
         qsort(values, n, sizeof(*values), compare);
         assert_true(h->count == n && h->sum == sum && h->clipped == 0);
         assert_true(h->min == values[0] && h->max == values[n - 1]);
-        assert_true(fabs(vt_hist_mean(h) - (double)sum / (double)n) < 1e-6 * (double)sum + 1e-9);
         for (size_t i = 0; i < VT_COUNT(points); i++) {
             int64_t got = vt_hist_quantile(h, points[i]);
 
@@ -167,7 +165,6 @@ static void an_empty_histogram_says_so(void **state)
     (void)state;
     assert_true(vt_hist_quantile(h, 500000) == -1);
     assert_true(vt_hist_count_upto(h, INT64_MAX) == 0);
-    assert_true(vt_hist_mean(h) == 0);
     vt_hist_record(h, -5);
     assert_true(h->min == 0 && h->max == 0 && h->count == 1 && h->sum == 0);
     assert_true(vt_hist_quantile(h, UINT32_MAX) == 0);
