@@ -552,11 +552,6 @@ void engine_stop(struct engine *e)
     arm(e);
 }
 
-void engine_peek(const struct engine *e, struct engine_totals *ret)
-{
-    *ret = e->recorder.totals;
-}
-
 static void on_timer_closed(struct vt_timer *timer)
 {
     struct engine *e = timer->ctx;

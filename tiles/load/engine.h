@@ -60,8 +60,6 @@ void engine_open(struct engine *engine);
 /* A T0 in the past makes the first steps late (wake lag). */
 int engine_start(struct engine *engine, int64_t t0_ns, struct vt_error *err);
 void engine_stop(struct engine *engine); /* at once; open steps fail at their age */
-/* Running counts for a progress line. */
-void engine_peek(const struct engine *engine, struct engine_totals *ret);
 struct engine *engine_free(struct engine *engine); /* NULL ok; returns NULL */
 
 #endif
