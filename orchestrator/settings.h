@@ -38,10 +38,11 @@ struct run_settings {
     size_t nhosts;
     struct settings_uri clients[SETTINGS_URIS_MAX];
     size_t nclients;
-    char profile[64]; /* of tuning; "none" */
+    char profile[64];        /* of tuning; "none" */
+    int64_t boot_timeout_ns; /* 0: by the number of VMs */
     /* Folders; "": the default of state.h and image.h. */
     char state[VT_PATH_MAX], runtime[VT_PATH_MAX], cache[VT_PATH_MAX];
-    bool json, yes, print_config, help;
+    bool json, print_config, help;
     char config[VT_PATH_MAX]; /* the file that was read, "": none */
     /* "--load", "VTILE_LOAD", "vtile.yaml:3:7", "spec web", "default"; by row of the table. */
     char source[SETTINGS_MAX][SETTINGS_SOURCE_MAX];
@@ -58,7 +59,7 @@ struct settings_option {
 
 struct settings_use {
     const char *usage; /* "vtile run [OPTION]..." */
-    bool run; /* with the settings of a run and its spec; else folders, --json, --yes only */
+    bool run; /* with the settings of a run and its spec; else folders, --json only */
     const struct settings_option *options;
     size_t noptions;
     void *ctx;     /* of take */

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/scope.h"
 
 #define AT(member)                                   \
@@ -71,6 +72,12 @@ const struct vt_field settings_fields[] = {
      AT(profile),
      .min = 1,
      .help = "tuning of the host for this run"},
+    {.key = "boot-timeout",
+     .type = VT_FIELD_DURATION,
+     AT(boot_timeout_ns),
+     .min = VT_NS_PER_S,
+     .max = 3600 * VT_NS_PER_S,
+     .help = "how long the agents of all VMs may take to come"},
     {.key = "state",
      .type = VT_FIELD_TEXT,
      AT(state),
@@ -86,7 +93,6 @@ const struct vt_field settings_fields[] = {
      .type = VT_FIELD_BOOL,
      AT(json),
      .help = "print JSON objects, one a line, instead of text"},
-    {.key = "yes", .type = VT_FIELD_BOOL, AT(yes), .help = "ask nothing"},
     {.key = "config",
      .type = VT_FIELD_TEXT,
      AT(config),
@@ -107,10 +113,10 @@ const struct setting_row settings_rows[] = {
     {.arg = "URI", .fallback = "auto", .run = true, .variable = true},
     {.arg = "URI", .shown = "this machine", .run = true, .variable = true},
     {.arg = "PROFILE", .fallback = "none", .run = true, .variable = true},
+    {.arg = "TIME", .shown = "3 min, 30 s more a VM", .run = true, .variable = true},
     {.arg = "FOLDER", .shown = "/var/lib/vtile for root", .variable = true},
     {.arg = "FOLDER", .shown = "/run/vtile for root", .variable = true},
     {.arg = "FOLDER", .shown = "/var/cache/vtile for root", .variable = true},
-    {.variable = true},
     {.variable = true},
     {.arg = "FILE", .shown = "vtile.yaml", .variable = true},
     {.run = true},

@@ -191,7 +191,6 @@ int embed_open(const char *root, const char *run, struct embed *ret, struct vt_e
         embed_close(&embed);
         return vt_error_wrap(err, "prepare the embedded host");
     }
-    embed.cache_cold = embed_cache_is_cold(root, "/usr/bin/qemu-system-x86_64");
     *ret = embed;
     return 0;
 }
@@ -378,14 +377,6 @@ bool embed_cache_is_cold(const char *root, const char *emulator)
         return true;
     snprintf(wanted, sizeof(wanted), "<qemuctime>%jd</qemuctime>", (intmax_t)binary.st_ctime);
     return !strstr(head, wanted);
-}
-
-void embed_forget_domain(const char *root, const char *domain)
-{
-    char path[VT_PATH_MAX];
-
-    snprintf(path, sizeof(path), "%s/log/qemu/%s.log", root, domain);
-    unlink(path);
 }
 
 /* The driver leaves its pid file when its last connection closes. A virsh that has the folder open

@@ -26,7 +26,6 @@ struct embed {
     int lock_fd;
     int outer_mnt_fd; /* the mount namespace we came from, -1 while we are in it */
     int run_fd;       /* the machine's /run/libvirt, which is covered here */
-    bool cache_cold;  /* opening the host takes about 5 s more: the emulator is asked */
 };
 struct embed_holder {
     pid_t pid; /* 0: nobody */
@@ -51,8 +50,13 @@ int embed_end_uuid(const char *uuid);
 /* Ends QEMUs below root whose pid is not in known: a probe, say, whose parent was killed. Only
  * while the lock is held and the driver's domains are in known. Returns as embed_end_uuid. */
 int embed_end_strays(const char *root, const pid_t *known, size_t nknown);
-/* Removes what a domain leaves below root: its log. */
+/* Removes what a domain that is gone leaves below root: its log, and what its driver did not live
+ * to remove. */
 void embed_forget_domain(const char *root, const char *domain);
+/* Domains of ours whose driver was killed while it started them: libvirt 9.0 takes them up again
+ * with a start job that nobody ends, so that they can never be destroyed. Ends their QEMUs and
+ * removes their status. Before the driver is opened, while the lock is held. Returns how many. */
+int embed_forget_unstarted(const char *root);
 void embed_close(struct embed *embed); /* may be called twice, or on zeroes */
 
 #endif

@@ -13,10 +13,6 @@
 #include "orchestrator/run/steps.h"
 #include "tiles/load/schedule.h"
 
-#ifndef VTILE_VERSION
-#define VTILE_VERSION "0.1.0"
-#endif
-
 int64_t run_load_rate(const struct run *run, const struct run_vm *vm)
 {
     return (int64_t)((__int128)vm->spec->load.rate * run->settings.load / 1000000);

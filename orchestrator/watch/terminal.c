@@ -61,7 +61,7 @@ static void take_phase(struct watch_terminal *t, const struct vt_event *event)
     t->phase_planned_ns = event->planned_ns;
     t->next_plain_ns = event->time_ns + PLAIN_EVERY_NS;
     vt_hist_init(t->response);
-    t->intended = t->not_good = t->last_second_intended = 0;
+    t->not_good = t->last_second_intended = 0;
     t->last_second = -1;
     if (t->tty)
         return;
@@ -78,7 +78,6 @@ static void take_load(struct watch_terminal *t, const struct vt_load_second *loa
         t->last_second_intended = 0;
     }
     t->last_second_intended += load->intended;
-    t->intended += load->intended;
     t->not_good += load->slow + load->wrong + load->failed;
     vt_hist_merge(t->response, load->response);
 }
@@ -148,7 +147,6 @@ int watch_terminal_init(struct watch_terminal *t, FILE *out, const struct spec *
     t->sink.take = take;
     t->out = out;
     t->tty = isatty(fileno(out));
-    t->spec = spec;
     t->start_ns = vt_clock_now_ns();
     for (size_t r = 0; r < spec->nroles; r++) {
         const struct spec_role *role = &spec->roles[r];

@@ -17,12 +17,11 @@ struct watch_terminal {
     struct vt_sink sink;
     FILE *out;
     bool tty, painted;
-    const struct spec *spec; /* for the limits */
     int64_t start_ns, phase_start_ns, phase_planned_ns, next_plain_ns;
     char phase[24];
     uint64_t warnings;
     struct vt_hist *response; /* of the phase so far, all tiles and operations */
-    uint64_t intended, not_good, last_second_intended;
+    uint64_t not_good, last_second_intended;
     int64_t last_second;
     int64_t limit_p95_ns; /* strictest 95 % limit of the spec, 0 = none */
 };

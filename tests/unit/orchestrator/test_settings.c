@@ -145,7 +145,7 @@ static void test_defaults(void **state)
     assert_int_equal(s.nclients, 0);
     assert_string_equal(s.profile, "none");
     assert_string_equal(s.state, "");
-    assert_false(s.json || s.yes || s.print_config || s.help);
+    assert_false(s.json || s.print_config || s.help);
     assert_string_equal(source(&s, "seed"), "default: drawn");
     loads("--spec origin", &again);
     assert_true(s.seed != again.seed);
