@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * QEMUs that no driver speaks for. A process is told by its program and its arguments, read again
- * through a pidfd, so that the signal reaches what was looked at and nothing that took its number.
+ * What a killed driver leaves: QEMUs that no driver speaks for, folders, half-made status. A
+ * process is told by its program and its arguments, read again through a pidfd, so that the signal
+ * reaches what was looked at and nothing that took its number.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -17,7 +18,10 @@
 #include <unistd.h>
 
 #include "base/scope.h"
+#include "base/text.h"
 #include "orchestrator/host/embed.h"
+#include "orchestrator/host/undo.h"
+#include "orchestrator/host/xml.h"
 
 #define ARGUMENTS_MAX 65536
 #define END_TIMEOUT_MS 10000
@@ -114,4 +118,83 @@ int embed_end_strays(const char *root, const pid_t *known, size_t nknown)
     struct search search = {.root = root, .keep = known, .nkeep = nknown};
 
     return end_all(&search);
+}
+
+/* libvirt names a domain's folders domain-<id>-<the first 20 bytes of its name>
+ * (virDomainDefGetShortName). */
+static void remove_folders(const char *root, const char *parent_name, const char *domain)
+{
+    const struct undo_context context = {0};
+    char path[VT_PATH_MAX], ending[32];
+    struct dirent *entry;
+
+    snprintf(ending, sizeof(ending), "-%.20s", domain);
+    snprintf(path, sizeof(path), "%s/%s", root, parent_name);
+    DIR *parent = opendir(path);
+    while (parent && (entry = readdir(parent))) {
+        size_t len = strlen(entry->d_name);
+        if (strncmp(entry->d_name, "domain-", 7) != 0 || len <= strlen(ending) ||
+            strcmp(entry->d_name + len - strlen(ending), ending) != 0)
+            continue;
+        snprintf(path, sizeof(path), "%s/%s/%s", root, parent_name, entry->d_name);
+        const struct vt_journal_entry tree = {
+            .kind = UNDO_TREE, .object = path, .original = "", .value = ""};
+        undo_entry(&context, &tree, NULL);
+    }
+    if (parent)
+        closedir(parent);
+}
+
+void embed_forget_domain(const char *root, const char *domain)
+{
+    char path[VT_PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/log/qemu/%s.log", root, domain);
+    unlink(path);
+    snprintf(path, sizeof(path), "%s/run/qemu/%s.pid", root, domain);
+    unlink(path);
+    remove_folders(root, "lib/qemu", domain);
+    remove_folders(root, "lib/qemu/channel/target", domain);
+}
+
+/* The first "<uuid>" of a status file is its domain's. */
+static bool is_unstarted(const char *status, char uuid[37])
+{
+    const char *head = strstr(status, "<domstatus "), *at = strstr(status, "<uuid>");
+    struct xml_mark mark;
+
+    if (!head || !at || strlen(at) < 6 + 36 || xml_read_mark(status, &mark, NULL) != 1)
+        return false;
+    const char *end = strchr(head, '>'), *pid = strstr(head, " pid='0'");
+    snprintf(uuid, 37, "%.36s", at + 6);
+    return pid && end && pid < end;
+}
+
+int embed_forget_unstarted(const char *root)
+{
+    VT_AUTO_FREE char *status = malloc(XML_READ_MAX + 1);
+    char path[VT_PATH_MAX], uuid[37];
+    struct dirent *entry;
+    int n = 0;
+
+    snprintf(path, sizeof(path), "%s/run/qemu", root);
+    DIR *folder = status ? opendir(path) : NULL;
+    while (folder && (entry = readdir(folder))) {
+        size_t len = strlen(entry->d_name);
+        if (len <= 4 || strcmp(entry->d_name + len - 4, ".xml") != 0)
+            continue;
+        snprintf(path, sizeof(path), "%s/run/qemu/%s", root, entry->d_name);
+        VT_AUTO_FCLOSE FILE *f = fopen(path, "re");
+        size_t got = f ? fread(status, 1, XML_READ_MAX, f) : 0;
+        status[got] = 0;
+        if (!is_unstarted(status, uuid) || embed_end_uuid(uuid) < 0)
+            continue;
+        unlink(path);
+        entry->d_name[len - 4] = 0;
+        embed_forget_domain(root, entry->d_name);
+        n++;
+    }
+    if (folder)
+        closedir(folder);
+    return n;
 }

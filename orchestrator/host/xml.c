@@ -388,17 +388,24 @@ static bool is_run(const xmlNode *node, const char *namespace)
            xmlStrEqual(node->ns ? node->ns->href : NULL, BAD_CAST namespace);
 }
 
+static const xmlNode *child(const xmlNode *parent, const char *name)
+{
+    for (const xmlNode *node = parent->children; node; node = node->next)
+        if (node->type == XML_ELEMENT_NODE && xmlStrEqual(node->name, BAD_CAST name))
+            return node;
+    return NULL;
+}
+
 static const xmlNode *find_mark(const xmlNode *root)
 {
     if (!root || is_run(root, NULL) || is_run(root, XML_NAMESPACE))
         return root;
-    for (const xmlNode *outer = root->children; outer; outer = outer->next) {
-        if (outer->type != XML_ELEMENT_NODE || !xmlStrEqual(outer->name, BAD_CAST "metadata"))
-            continue;
-        for (const xmlNode *node = outer->children; node; node = node->next)
-            if (is_run(node, XML_NAMESPACE))
-                return node;
-    }
+    if (xmlStrEqual(root->name, BAD_CAST "domstatus"))
+        root = child(root, "domain");
+    const xmlNode *metadata = root ? child(root, "metadata") : NULL;
+    for (const xmlNode *node = metadata ? metadata->children : NULL; node; node = node->next)
+        if (is_run(node, XML_NAMESPACE))
+            return node;
     return NULL;
 }
 
