@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <getopt.h>
+#include <errno.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "base/json.h"
 #include "base/scope.h"
 #include "orchestrator/command.h"
 #include "orchestrator/host/clean.h"
 #include "orchestrator/host/host.h"
+#include "orchestrator/settings.h"
 #include "orchestrator/state.h"
 
 #define SYSTEM_URI "qemu:///system"
 
-static const char help[] =
-    "Usage: vtile clean [OPTION]...\n\n"
-    "Removes what dead runs left behind: domains, taps, bridges, namespaces, processes, files.\n"
-    "Only what a journal names or what carries vtile's mark is touched; runs that go on are left\n"
-    "alone.\n\n"
-    "  --json      one object for each line\n"
-    "  -h, --help  this text\n";
+static const struct settings_use use = {
+    .usage =
+        "vtile clean [OPTION]...\n\n"
+        "Removes what dead runs left behind: domains, taps, bridges, namespaces, processes,\n"
+        "files. Only what a journal names or what carries vtile's mark is touched; runs that go\n"
+        "on are left alone."};
 
 struct output {
     bool json;
@@ -73,27 +73,20 @@ static void print_result(const struct output *output, const struct clean_result 
 
 int command_clean(int argc, char **argv, struct vt_error *err)
 {
-    static const struct option options[] = {
-        {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
+    VT_AUTO_FREE struct run_settings *settings = calloc(1, sizeof(*settings));
     struct output output = {0};
     struct clean_result result = {0};
     struct state state;
-    int option, code;
+    int code;
 
-    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-        if (option == 'h') {
-            fputs(help, stdout);
-            return 0;
-        }
-        if (option != 'j')
-            return vt_error_set(err, VT_KIND_USAGE, -22, "see `vtile clean --help`");
-        output.json = true;
-    }
-    if (optind < argc)
-        return vt_error_set(err, VT_KIND_USAGE, -22, "clean takes no argument: '%s'", argv[optind]);
+    if (!settings)
+        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "clean: no memory");
+    if ((code = settings_begin(argc, argv, &use, settings, NULL, err)) != 0)
+        return code < 0 ? code : 0;
+    output.json = settings->json;
     if ((code = state_locate(&state, err)) < 0)
         return code;
-    const struct clean_settings settings = {
+    const struct clean_settings what = {
         .state = state.folder,
         .embed_root = state.embed,
         .system_uri = host_daemon_answers("/run/libvirt/virtqemud-sock") ||
@@ -104,7 +97,7 @@ int command_clean(int argc, char **argv, struct vt_error *err)
         .say = say,
         .ctx = &output,
     };
-    code = clean_run(&settings, &result, err);
+    code = clean_run(&what, &result, err);
     if (code == 0)
         print_result(&output, &result);
     return code;

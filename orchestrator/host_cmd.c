@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `vtile host`: what a host is, and what is in the way of a run on it. */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,18 +13,10 @@
 #include "orchestrator/host/host.h"
 #include "orchestrator/host/preflight.h"
 #include "orchestrator/host/vir_loop.h"
+#include "orchestrator/settings.h"
 #include "orchestrator/state.h"
 
 #define CHECK_STATE_BYTES (256ULL << 20) /* record and archive of a run */
-
-static const char help[] =
-    "Usage: vtile host show|check [OPTION]...\n\n"
-    "  show        what the host is: hypervisor, versions, CPUs, memory, acceleration\n"
-    "  check       everything that is in the way of a run on it, and what to do\n\n"
-    "  --host URI  auto, embed, or a libvirt URI (default: auto)\n"
-    "  --json      one object for each line\n"
-    "  -h, --help  this text\n\n"
-    "check ends with 2 when something is in the way, with 0 otherwise.\n";
 
 struct options {
     const char *host;
@@ -213,6 +204,8 @@ static void print_result(const struct options *options, const char *uri,
 static int check(const struct options *options, const char *uri, const struct state *state)
 {
     VT_AUTO_FREE struct preflight *found = calloc(1, sizeof(*found));
+    VT_AUTO_FREE struct host_info *info = calloc(1, sizeof(*info));
+    struct vt_error unreachable = VT_ERROR_INIT;
     const char *const qemu_paths[] = {state->folder, state->runtime, NULL};
     const struct preflight_needs needs = {
         .root = "",
@@ -223,47 +216,61 @@ static int check(const struct options *options, const char *uri, const struct st
         .qemu_paths = qemu_paths,
     };
 
-    if (!found)
+    if (!found || !info)
         return 4;
     preflight_run(&needs, found);
+    if (!host_uri_is_embed(uri) && ask(uri, info, &unreachable) < 0)
+        preflight_add(found, PREFLIGHT_ERROR, "connection", unreachable.text,
+                      "start its libvirt daemon, or choose another by --host");
     for (unsigned i = 0; i < found->n; i++)
         print_finding(options, &found->findings[i]);
     print_result(options, uri, found);
     return found->errors ? 2 : 0;
 }
 
+static int take_host(void *ctx, const char *value, struct vt_error *err)
+{
+    struct options *options = ctx;
+
+    if (options->host)
+        return vt_error_set(err, VT_KIND_USAGE, -EINVAL, "one host at a time");
+    options->host = value;
+    return 0;
+}
+
 int command_host(int argc, char **argv, struct vt_error *err)
 {
-    static const struct option table[] = {{"host", required_argument, NULL, 'H'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {0}};
-    struct options options = {.host = "auto"};
+    static const struct settings_option own = {.name = "host",
+                                               .arg = "URI",
+                                               .help = "auto, embed, or a libvirt URI (auto)",
+                                               .take = take_host};
+    struct options options = {0};
+    const struct settings_use use = {
+        .usage = "vtile host show|check [OPTION]...\n\n"
+                 "show    what the host is: hypervisor, versions, CPUs, memory, acceleration\n"
+                 "check   everything that is in the way of a run on it, and what to do;\n"
+                 "        ends with 2 when something is, with 0 otherwise",
+        .options = &own,
+        .noptions = 1,
+        .ctx = &options,
+        .operands = true};
+    VT_AUTO_FREE struct run_settings *settings = calloc(1, sizeof(*settings));
     char uri[VT_PATH_MAX];
     struct state state;
-    int option, code;
+    int first = argc, code;
 
-    while ((option = getopt_long(argc, argv, "h", table, NULL)) != -1) {
-        switch (option) {
-        case 'H':
-            options.host = optarg;
-            break;
-        case 'j':
-            options.json = true;
-            break;
-        case 'h':
-            fputs(help, stdout);
-            return 0;
-        default:
-            return vt_error_set(err, VT_KIND_USAGE, -EINVAL, "see `vtile host --help`");
-        }
-    }
-    const char *verb = optind < argc ? argv[optind] : "";
-    if (optind + 1 != argc || (strcmp(verb, "show") != 0 && strcmp(verb, "check") != 0))
+    if (!settings)
+        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "host: no memory");
+    if ((code = settings_begin(argc, argv, &use, settings, &first, err)) != 0)
+        return code < 0 ? code : 0;
+    options.json = settings->json;
+    const char *verb = first + 1 == argc ? argv[first] : "";
+    if (strcmp(verb, "show") != 0 && strcmp(verb, "check") != 0)
         return vt_error_set(err, VT_KIND_USAGE, -EINVAL,
                             "`vtile host` wants one of show, check; see `vtile host --help`");
     if ((code = state_locate(&state, err)) < 0 ||
-        (code = host_choose_uri(options.host, state.embed, uri, sizeof(uri), err)) < 0)
+        (code = host_choose_uri(options.host ? options.host : "auto", state.embed, uri, sizeof(uri),
+                                err)) < 0)
         return code;
     return !strcmp(verb, "show") ? show(&options, uri, &state, err) : check(&options, uri, &state);
 }

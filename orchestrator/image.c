@@ -15,24 +15,21 @@
 #include "base/scope.h"
 #include "base/text.h"
 #include "orchestrator/command.h"
+#include "orchestrator/settings.h"
 #include "tiles/image/image.h"
 
 #define OUTPUT_MAX (1u << 20)
 
-static const char help[] =
-    "vtile image builds and lists what guests boot.\n\n"
-    "Usage: vtile image build [--json]\n"
-    "       vtile image list [--json]\n\n"
-    "build   make the parts that are missing: packages and kernel from this machine's package\n"
-    "        sources (needs root), the initramfs, and a small one with agent and role files\n"
-    "list    show the parts in the cache; '*' marks those a run would use now\n\n"
-    "Options:\n"
-    "  --json      print one JSON object on standard output\n"
-    "  -h, --help  print this text\n\n"
-    "Environment:\n"
-    "  VTILE_CACHE           where images are kept (/var/cache/vtile for root, else\n"
-    "                        $XDG_CACHE_HOME/vtile or ~/.cache/vtile)\n"
-    "  VTILE_GUEST_PROGRAMS  folder of vtile-agent and vtile-init (that of vtile)\n";
+static const struct settings_use use = {
+    .usage =
+        "vtile image build|list [OPTION]...\n\n"
+        "build   make the parts that are missing: packages and kernel from this machine's package\n"
+        "        sources (needs root), the initramfs, and a small one with agent and role files\n"
+        "list    show the parts in the cache; '*' marks those a run would use now\n\n"
+        "The variable VTILE_GUEST_PROGRAMS names the folder of vtile-agent and vtile-init (that "
+        "of\n"
+        "vtile).",
+    .operands = true};
 
 static int print_buf(const struct vt_buf *out, struct vt_error *err)
 {
@@ -144,27 +141,18 @@ static int list(bool json, struct vt_error *err)
 
 int command_image(int argc, char **argv, struct vt_error *err)
 {
-    const char *verb = NULL;
-    bool json = false;
+    VT_AUTO_FREE struct run_settings *settings = calloc(1, sizeof(*settings));
+    int first = argc, r;
 
-    for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-            fputs(help, stdout);
-            return 0;
-        }
-        if (!strcmp(argv[i], "--json"))
-            json = true;
-        else if (argv[i][0] == '-' || verb)
-            return vt_error_set(err, VT_KIND_USAGE, -EINVAL,
-                                "image: unexpected '%.100s'; `vtile image --help` shows the usage",
-                                argv[i]);
-        else
-            verb = argv[i];
-    }
-    if (verb && !strcmp(verb, "build"))
-        return build(json, err);
-    if (verb && !strcmp(verb, "list"))
-        return list(json, err);
+    if (!settings)
+        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "image: no memory");
+    r = settings_begin(argc, argv, &use, settings, &first, err);
+    if (r != 0)
+        return r < 0 ? r : 0;
+    if (first + 1 == argc && !strcmp(argv[first], "build"))
+        return build(settings->json, err);
+    if (first + 1 == argc && !strcmp(argv[first], "list"))
+        return list(settings->json, err);
     return vt_error_set(err, VT_KIND_USAGE, -EINVAL,
-                        "image: expected build or list; `vtile image --help` shows the usage");
+                        "`vtile image` wants one of build, list; see `vtile image --help`");
 }

@@ -4,7 +4,6 @@
  * installation; it is believed when this installation signed it, or whoever --trust names.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,26 +14,11 @@
 #include "base/scope.h"
 #include "orchestrator/command.h"
 #include "orchestrator/results_archive.h"
+#include "orchestrator/settings.h"
 #include "results/result.h"
 #include "results/score.h"
 
 #define MILLION 1000000
-
-static const char help[] =
-    "Usage: vtile results list [OPTION]...\n"
-    "       vtile results show|verify|score [OPTION]... RUN|ARCHIVE\n"
-    "       vtile results score --app RATE --web RATE --mail RATE\n\n"
-    "list    the archives of this installation\n"
-    "show    verdict, QoS and score of an archive, and what it was made with\n"
-    "verify  every byte of an archive: structure, signature, signer, hashes\n"
-    "score   verdict, QoS and score, computed again from the raw data and held against what was\n"
-    "        sealed; or points for three rates, operations a second, as a SPECvirt_sc2013-style\n"
-    "        tile counts them (" RESULT_METRIC ")\n\n"
-    "RUN is a run's id, ARCHIVE a path.\n\n"
-    "  --trust FINGERPRINT  believe this signer too (SHA-256 of the certificate, hex); repeatable\n"
-    "  --app, --web, --mail RATE\n"
-    "  --json               objects, one a line\n"
-    "  -h, --help           this text\n";
 
 /* The largest figures of a published tile of six VMs (tile 1 of a record at 26 tiles), taken as
  * operations a second that the load offers. */
@@ -62,58 +46,86 @@ static int add_trust(struct options *options, const char *fingerprint, struct vt
 
     for (const char *p = fingerprint; *p; p++) {
         if (*p != ':' && !strchr("0123456789abcdefABCDEF", *p))
-            return usage(err, "--trust wants a SHA-256 in hex");
+            return usage(err, "expected a SHA-256 in hex");
         digits += *p != ':';
     }
     if (digits != 2 * ARCHIVE_FINGERPRINT_BYTES)
-        return usage(err, "--trust wants a SHA-256: 64 hex digits");
+        return usage(err, "expected a SHA-256: 64 hex digits");
     if (options->ntrusted == RESULTS_TRUST_MAX)
-        return usage(err, "--trust is given too often");
+        return usage(err, "it is given too often");
     options->trusted[options->ntrusted++] = fingerprint;
     return 0;
 }
 
 static int add_rate(struct options *options, size_t index, const char *text, struct vt_error *err)
 {
-    int r = vt_text_parse_double(text, 0, 1e9, &options->rates[index], err);
+    int r;
 
-    if (r < 0) {
-        vt_error_wrap(err, "--%s", published[index].role);
-        err->kind = VT_KIND_USAGE;
+    if (options->nrates & 1U << index)
+        return vt_error_set(err, VT_KIND_USAGE, -EINVAL, "stands there twice");
+    r = vt_text_parse_double(text, 0, 1e9, &options->rates[index], err);
+
+    if (r < 0)
         return r;
-    }
     options->nrates |= 1U << index;
     return 0;
 }
 
-/* 1: help was asked for and given. */
-static int parse(int argc, char **argv, struct options *options, struct vt_error *err)
+static int take_trust(void *ctx, const char *value, struct vt_error *err)
 {
-    static const struct option names[] = {
-        {"app", required_argument, NULL, 0},
-        {"web", required_argument, NULL, 1},
-        {"mail", required_argument, NULL, 2},
-        {"trust", required_argument, NULL, 't'},
-        {"json", no_argument, NULL, 'j'},
-        {"help", no_argument, NULL, 'h'},
-        {0},
-    };
-    int option, r = 0;
+    return add_trust(ctx, value, err);
+}
 
-    while (r == 0 && (option = getopt_long(argc, argv, "h", names, NULL)) != -1) {
-        if (option == 'h') {
-            fputs(help, stdout);
-            return 1;
-        }
-        if (option == 'j')
-            options->json = true;
-        else if (option == 't')
-            r = add_trust(options, optarg, err);
-        else if (option >= 0 && option < (int)VT_COUNT(published))
-            r = add_rate(options, (size_t)option, optarg, err);
-        else
-            r = usage(err, "unknown or incomplete option");
-    }
+static int take_app(void *ctx, const char *value, struct vt_error *err)
+{
+    return add_rate(ctx, 0, value, err);
+}
+
+static int take_web(void *ctx, const char *value, struct vt_error *err)
+{
+    return add_rate(ctx, 1, value, err);
+}
+
+static int take_mail(void *ctx, const char *value, struct vt_error *err)
+{
+    return add_rate(ctx, 2, value, err);
+}
+
+/* The arguments after the options are argv[*ret_first] and on. 1: help was asked for and given. */
+static int parse(int argc, char **argv, struct options *options, int *ret_first,
+                 struct vt_error *err)
+{
+    static const struct settings_option own[] = {
+        {"trust", "FINGERPRINT",
+         "believe this signer too (SHA-256 of the certificate, hex); repeatable", take_trust},
+        {"app", "RATE", "operations a second", take_app},
+        {"web", "RATE", "operations a second", take_web},
+        {"mail", "RATE", "operations a second", take_mail},
+    };
+    const struct settings_use use = {
+        .usage =
+            "vtile results list [OPTION]...\n"
+            "       vtile results show|verify|score [OPTION]... RUN|ARCHIVE\n"
+            "       vtile results score --app RATE --web RATE --mail RATE\n\n"
+            "list    the archives of this installation\n"
+            "show    verdict, QoS and score of an archive, and what it was made with\n"
+            "verify  every byte of an archive: structure, signature, signer, hashes\n"
+            "score   verdict, QoS and score, computed again from the raw data and held against\n"
+            "        what was sealed; or points for three rates, operations a second, as a\n"
+            "        SPECvirt_sc2013-style tile counts them\n"
+            "        (" RESULT_METRIC ")\n\n"
+            "RUN is a run's id, ARCHIVE a path.",
+        .options = own,
+        .noptions = VT_COUNT(own),
+        .ctx = options,
+        .operands = true};
+    VT_AUTO_FREE struct run_settings *settings = calloc(1, sizeof(*settings));
+    int r;
+
+    if (!settings)
+        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "results: no memory");
+    r = settings_begin(argc, argv, &use, settings, ret_first, err);
+    options->json = settings->json;
     return r;
 }
 
@@ -296,27 +308,27 @@ int command_results(int argc, char **argv, struct vt_error *err)
 {
     struct options options = {0};
     const char *verb, *name;
-    int r = parse(argc, argv, &options, err);
+    int at = argc, r = parse(argc, argv, &options, &at, err);
 
     if (r != 0)
         return r < 0 ? r : 0;
-    if (optind == argc)
+    if (at == argc)
         return usage(err, "list, show, verify or score is missing");
-    verb = argv[optind++];
-    if (options.nrates && (strcmp(verb, "score") != 0 || optind < argc))
+    verb = argv[at++];
+    if (options.nrates && (strcmp(verb, "score") != 0 || at < argc))
         return usage(err, "--app, --web and --mail belong to `score` without an archive");
     if (options.nrates && options.nrates != (1U << VT_COUNT(published)) - 1)
         return usage(err, "--app, --web and --mail belong together");
     if (options.nrates)
         return score_rates(&options, err);
     if (!strcmp(verb, "list"))
-        return optind < argc ? usage(err, "list takes no archive")
-                             : results_list(options.trusted, options.ntrusted, options.json, err);
+        return at < argc ? usage(err, "list takes no archive")
+                         : results_list(options.trusted, options.ntrusted, options.json, err);
     if (strcmp(verb, "show") != 0 && strcmp(verb, "verify") != 0 && strcmp(verb, "score") != 0)
         return usage(err, "neither list, show, verify nor score");
-    if (optind + 1 != argc)
+    if (at + 1 != argc)
         return usage(err, "one run or archive is wanted");
-    name = argv[optind];
+    name = argv[at];
     if (!strcmp(verb, "verify"))
         return verify(&options, name, err);
     return show_or_score(&options, name, !strcmp(verb, "show"), err);

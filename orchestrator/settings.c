@@ -511,3 +511,17 @@ int settings_export(const struct run_settings *settings, struct vt_error *err)
     }
     return 0;
 }
+
+int settings_begin(int argc, char **argv, const struct settings_use *use, struct run_settings *ret,
+                   int *ret_operand, struct vt_error *err)
+{
+    int rc = settings_load(argc, argv, use, ret, NULL, ret_operand, err);
+
+    if (rc < 0)
+        return rc;
+    if (ret->help) {
+        settings_help(use, stdout);
+        return 1;
+    }
+    return settings_export(ret, err);
+}

@@ -59,7 +59,7 @@ struct settings_option {
 
 struct settings_use {
     const char *usage; /* "vtile run [OPTION]..." */
-    bool run; /* with the settings of a run and its spec; else folders, --json only */
+    bool run;          /* with the settings of a run and its spec; else folders, --json only */
     const struct settings_option *options;
     size_t noptions;
     void *ctx;     /* of take */
@@ -76,6 +76,11 @@ int settings_load(int argc, char **argv, const struct settings_use *use, struct 
 /* Puts state, runtime and cache into the environment, where state.h and image.h look for them.
  * Before any thread is started. */
 int settings_export(const struct run_settings *settings, struct vt_error *err);
+
+/* For commands other than run: settings_load, --help printed, folders exported. Returns 1 when help
+ * was printed and nothing else is to be done. */
+int settings_begin(int argc, char **argv, const struct settings_use *use, struct run_settings *ret,
+                   int *ret_operand, struct vt_error *err);
 
 /* --print-config: each setting, its value and its source; with settings->json one JSON object. */
 int settings_print(const struct run_settings *settings, const struct settings_use *use, FILE *out,

@@ -33,6 +33,14 @@ bool host_uri_is_embed(const char *uri)
     return !strncmp(uri, EMBED, len) && (uri[len] == 0 || uri[len] == '?');
 }
 
+/* Locks, journals and `vtile clean` know one root only. */
+static bool is_root_of(const char *uri, const char *root)
+{
+    static const char with_root[] = EMBED "?root=";
+
+    return !strncmp(uri, with_root, strlen(with_root)) && !strcmp(uri + strlen(with_root), root);
+}
+
 int host_choose_uri(const char *wanted, const char *embed_root, char *uri, size_t size,
                     struct vt_error *err)
 {
@@ -50,6 +58,11 @@ int host_choose_uri(const char *wanted, const char *embed_root, char *uri, size_
     }
     if (!strcmp(chosen, "embed") || !strcmp(chosen, EMBED))
         n = snprintf(uri, size, EMBED "?root=%s", embed_root);
+    else if (host_uri_is_embed(chosen) && !is_root_of(chosen, embed_root))
+        return vt_error_set(err, VT_KIND_USAGE, -EINVAL,
+                            "host '%s': the embedded host's folder is %s; VTILE_STATE chooses "
+                            "another, --host embed is enough",
+                            chosen, embed_root);
     else if (strstr(chosen, "://"))
         n = snprintf(uri, size, "%s", chosen);
     else

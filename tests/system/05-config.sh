@@ -74,4 +74,20 @@ printf 'tils: 3\n' >vtile.yaml
 refused 'vtile.yaml:1:1: unknown key "tils": did you mean "tiles"?'
 "$vtile" run --help >help.txt || die "--help needs a good vtile.yaml"
 grep -q -- '--print-config' help.txt || die "--help does not list the options"
+
+# Every command looks where the settings say, not run alone.
+printf 'state: %s\n' "$work/other" >vtile.yaml
+listed=$(unset VTILE_STATE && "$vtile" results list) || die "results list with a state folder of vtile.yaml"
+[ "$listed" = "no results in $work/other/results yet" ] || die "results list looked elsewhere: $listed"
+listed=$("$vtile" results list --state "$work/third")
+[ "$listed" = "no results in $work/third/results yet" ] || die "results list --state looked elsewhere: $listed"
+for command in clean 'host check' 'image list'; do
+    code=0
+    # shellcheck disable=SC2086
+    "$vtile" $command --state rel >out.txt 2>&1 || code=$?
+    { [ "$code" -eq 2 ] && grep -qF 'expected a path from /, not "rel"' out.txt; } || die "$command --state rel: $code"
+done
+code=0
+"$vtile" host check --host 'qemu+unix:///system?socket=/nowhere' >out.txt 2>&1 || code=$?
+{ [ "$code" -eq 2 ] && grep -q 'error: connection' out.txt; } || die "host check of a host that is not there: $code"
 echo "refused and printed as it should"

@@ -117,5 +117,5 @@ compgen -G "$VTILE_CACHE/tmp-*" >/dev/null && die "left: $(ls "$VTILE_CACHE")"
 code=0
 "$vtile" image burn >"$work/out" 2>"$work/err" || code=$?
 [ "$code" -eq 2 ] || die "an unknown verb: exit code $code"
-"$vtile" image --help | grep -q "VTILE_CACHE" || die "no help"
+"$vtile" image --help | grep -q -- "--cache FOLDER" || die "no help"
 echo "parts follow what they are made from; nothing of a killed build is left"

@@ -388,8 +388,12 @@ static void uri_is_chosen(void **state)
     assert_string_equal(uri, "qemu:///embed?root=/x/embed");
     assert_int_equal(host_choose_uri("qemu:///embed", "/x", uri, sizeof(uri), NULL), 0);
     assert_string_equal(uri, "qemu:///embed?root=/x");
-    assert_int_equal(host_choose_uri("qemu:///embed?root=/y", "/x", uri, sizeof(uri), NULL), 0);
-    assert_string_equal(uri, "qemu:///embed?root=/y");
+    assert_int_equal(host_choose_uri("qemu:///embed?root=/x", "/x", uri, sizeof(uri), NULL), 0);
+    assert_string_equal(uri, "qemu:///embed?root=/x");
+    /* Lock, journals and clean would look elsewhere. */
+    assert_int_equal(host_choose_uri("qemu:///embed?root=/y", "/x", uri, sizeof(uri), &err),
+                     -EINVAL);
+    assert_int_equal(host_choose_uri("qemu:///embed?x=/x", "/x", uri, sizeof(uri), &err), -EINVAL);
     assert_int_equal(host_choose_uri(URI, "/x", uri, sizeof(uri), NULL), 0);
     assert_string_equal(uri, URI);
     assert_int_equal(host_choose_uri("somewhere", "/x", uri, sizeof(uri), &err), -EINVAL);
