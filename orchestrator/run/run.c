@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -18,6 +19,8 @@
 #include "orchestrator/command.h"
 #include "orchestrator/run/steps.h"
 #include "orchestrator/watch/terminal.h"
+
+#define FULL_BYTES (1U << 20) /* less free space than this explains any failure */
 
 /* What a run shows while it goes. */
 struct show {
@@ -79,9 +82,24 @@ static void entered(struct run *run, const struct phase *phase)
     vt_bus_emit(&run->bus, &event);
 }
 
+/* Programs that ran out of space seldom say so: libvirt then finds no emulator, for one. */
+static void tell_full_folders(struct run *run)
+{
+    const char *const folders[] = {run->state.folder, run->state.runtime};
+
+    for (size_t i = 0; i < VT_COUNT(folders); i++) {
+        struct statvfs fs;
+
+        if (statvfs(folders[i], &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize < FULL_BYTES)
+            run_note(run, VT_LEVEL_ERROR, "no space is left in %s: free some, and try again",
+                     folders[i]);
+    }
+}
+
 static void failed(struct run *run, const struct phase *phase, const struct vt_error *err)
 {
     run_note(run, VT_LEVEL_ERROR, "%s failed: %s", phase->name, err->text);
+    tell_full_folders(run);
 }
 
 static void undo_failed(struct run *run, const struct phase *phase, const struct vt_error *err)
@@ -124,9 +142,13 @@ static void on_signal(uv_signal_t *handle, int signum)
 static void on_tick(uv_timer_t *timer)
 {
     struct run *run = timer->data;
+    struct vt_error err = VT_ERROR_INIT;
 
     if (!run->settings.json)
         watch_terminal_tick(&run->show->terminal);
+    /* Without a record there is nothing to score: not worth the rest of the time. */
+    if (run->record && record_status(run->record, NULL, &err) < 0)
+        phases_fail(&run->phases, &err);
 }
 
 /* A terminal that goes away ends the run in order too, unless nohup asks for the opposite. */

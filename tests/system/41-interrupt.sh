@@ -40,3 +40,26 @@ PY
 left=$(ip netns list | grep '^vt-' || true; find "$VTILE_RUNTIME" "$VTILE_STATE/journal" -mindepth 1
     ip -o link show | grep ' vt-' || true; pgrep -f "guest=vt-.*$work" || true)
 [ -z "$left" ] || die "left behind: $left"
+
+# Before the host has answered; and by a terminal that goes away. The archive is there in both.
+opening() { grep -q '"phase":"open"' "$work/events" || ! kill -0 "$pid" 2>/dev/null; }
+for signal in INT HUP; do
+    "$vtile" run --json --host embed --spec origin >"$work/events" 2>&1 &
+    pid=$!
+    wait_until 60 opening || die "$signal: the host is not opened"
+    kill "-$signal" "$pid"
+    code=0
+    wait "$pid" || code=$?
+    [ "$code" -eq 130 ] || die "$signal while the host is opened: exit code $code, not 130"
+    archive=$(tail -n 1 "$work/events" | jq -er .archive) || die "$signal: no archive"
+    "$vtile" results verify "$archive" || die "$signal: verify"
+    [ "$("$vtile" clean)" = "nothing to do" ] || die "$signal: something is left"
+done
+
+# A closed standard output gives its number to no file; that nothing can be said is a failure.
+code=0
+"$vtile" results list >&- 2>"$work/events" || code=$?
+[ "$code" -eq 4 ] || die "closed standard output: exit code $code, not 4"
+code=0
+"$vtile" results list >/dev/full 2>"$work/events" || code=$?
+[ "$code" -eq 4 ] || die "full standard output: exit code $code, not 4"
