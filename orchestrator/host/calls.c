@@ -279,9 +279,12 @@ int calls_destroy(virConnectPtr conn, const char *name_or_uuid, const struct xml
     if (code < 0)
         return code;
     bool persistent = CALL(virDomainIsPersistent, domain) == 1;
-    if (CALL(virDomainIsActive, domain) == 1 && CALL(virDomainDestroyFlags, domain, 0) < 0 &&
-        CALL(virDomainIsActive, domain) == 1)
-        return fail("stop domain", name_or_uuid, err);
+    if (CALL(virDomainIsActive, domain) == 1 && CALL(virDomainDestroyFlags, domain, 0) < 0) {
+        code = fail("stop domain", name_or_uuid, err);
+        if (CALL(virDomainIsActive, domain) == 1)
+            return code;
+        vt_error_clear(err); /* it ended by itself meanwhile */
+    }
     return persistent ? undefine(domain, name_or_uuid, err) : 0;
 }
 

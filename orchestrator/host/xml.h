@@ -26,8 +26,8 @@ int xml_write_domain(const struct vt_domain *domain, const char *emulator, char 
                      struct vt_error *err);
 
 /* 1 and *ret filled when the document carries our mark, 0 when not, negative when it is no XML.
- * Takes a domain, or the mark alone as virDomainGetMetadata gives it for our namespace, which it
- * drops. */
+ * Takes a domain, a driver's status file (<domstatus>), or the mark alone as virDomainGetMetadata
+ * gives it for our namespace, which it drops. */
 int xml_read_mark(const char *xml, struct xml_mark *ret, struct vt_error *err);
 
 #endif

@@ -321,6 +321,49 @@ static void managed_save_and_nvram_do_not_stop_clean(void **state)
     assert_nothing_left();
 }
 
+/* What is on disk when a driver is killed between its first note of a domain and the pid: as
+ * libvirt 9.0 writes it. Read again, it would be a domain that can never be destroyed. */
+static void half_started_domain_is_forgotten(void **state)
+{
+    static const char status[] =
+        "<!-- generated -->\n"
+        "<domstatus state='paused' reason='starting up' pid='%d'>\n"
+        "<monitor path='%s/embed/lib/qemu/domain-1-%s/monitor.sock' type='unix'/>\n"
+        "<job type='none' async='start' flags='0x10' asyncStarted='1796040865523'/>\n"
+        "<domain type='qemu' id='1'><name>%s</name><uuid>%s</uuid>%s<memory unit='KiB'>32768"
+        "</memory><vcpu>1</vcpu><os><type arch='x86_64' machine='pc'>hvm</type></os></domain>\n"
+        "</domstatus>\n";
+    static const char marked[] = "<metadata><v:run xmlns:v='https://vtile.dev/ns/1' run='r' "
+                                 "controller='c' tile='1' role='web'/></metadata>";
+    char root[128], ours[256], others[256], folder_name[256];
+
+    (void)state;
+    path_below(root, sizeof(root), "embed");
+    snprintf(ours, sizeof(ours), "%s/run/qemu/%s.xml", root, mini_domain);
+    snprintf(others, sizeof(others), "%s/run/qemu/vt-x.xml", root);
+    snprintf(folder_name, sizeof(folder_name), "%s/lib/qemu/domain-1-%s", root, mini_domain);
+    assert_int_equal(mkdir(folder_name, 0700), 0);
+    FILE *f = fopen(ours, "w");
+    assert_non_null(f);
+    fprintf(f, status, 0, folder, mini_domain, mini_domain, mini_uuid, marked);
+    fclose(f);
+    f = fopen(others, "w");
+    assert_non_null(f);
+    fprintf(f, status, 0, folder, "vt-x", "vt-x", other_uuid, "");
+    fclose(f);
+    assert_int_equal(embed_forget_unstarted(root), 1);
+    assert_int_equal(access(ours, F_OK), -1);
+    assert_int_equal(access(folder_name, F_OK), -1);
+    assert_int_equal(access(others, F_OK), 0); /* without our mark it is not ours */
+    assert_int_equal(unlink(others), 0);
+    f = fopen(ours, "w"); /* a domain with a pid is the driver's to take up */
+    assert_non_null(f);
+    fprintf(f, status, 77, folder, mini_domain, mini_domain, mini_uuid, marked);
+    fclose(f);
+    assert_int_equal(embed_forget_unstarted(root), 0);
+    assert_int_equal(unlink(ours), 0);
+}
+
 /* Some of the points of a run, spread; the laboratory tries them all on the real program. */
 static void killed_anywhere_clean_leaves_nothing(void **state)
 {
@@ -350,6 +393,7 @@ int main(void)
         T(clean_touches_nothing_else),
         T(lost_state_is_made_up_for_by_the_mark),
         T(managed_save_and_nvram_do_not_stop_clean),
+        T(half_started_domain_is_forgotten),
         T(killed_anywhere_clean_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, set_up_all, tear_down_all);

@@ -200,6 +200,12 @@ static void only_our_mark_counts(void **state)
         {"<domain><other><v:run xmlns:v='https://vtile.dev/ns/1' run='r' controller='c' tile='7' "
          "role='db'/></other></domain>",
          0},
+        /* a driver's status file */
+        {"<domstatus state='paused' pid='0'><domain><metadata><v:run "
+         "xmlns:v='https://vtile.dev/ns/1' run='r' controller='c' tile='7' role='db'/>"
+         "</metadata></domain></domstatus>",
+         1},
+        {"<domstatus/>", 0},
         {"<domain>", -EBADMSG},
         {"", -EBADMSG},
     };
