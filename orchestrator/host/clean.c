@@ -179,6 +179,11 @@ static int take_embed(struct clean *clean, struct vt_error *err)
         *err = busy;
         return code;
     }
+    if (clean->embed.unstarted) {
+        clean->result.removed += (size_t)clean->embed.unstarted;
+        say(clean, "removed %d half-started domain%s", clean->embed.unstarted,
+            clean->embed.unstarted == 1 ? "" : "s");
+    }
     return 0;
 }
 

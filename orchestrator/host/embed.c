@@ -191,7 +191,7 @@ int embed_open(const char *root, const char *run, struct embed *ret, struct vt_e
         embed_close(&embed);
         return vt_error_wrap(err, "prepare the embedded host");
     }
-    embed_forget_unstarted(root);
+    embed.unstarted = embed_forget_unstarted(root);
     *ret = embed;
     return 0;
 }

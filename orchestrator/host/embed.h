@@ -26,6 +26,7 @@ struct embed {
     int lock_fd;
     int outer_mnt_fd; /* the mount namespace we came from, -1 while we are in it */
     int run_fd;       /* the machine's /run/libvirt, which is covered here */
+    int unstarted;    /* domains that embed_open found half started and removed */
 };
 struct embed_holder {
     pid_t pid; /* 0: nobody */
