@@ -94,7 +94,8 @@ static bool xpath_text(xmlXPathContextPtr xpath, const char *path, char *value, 
 int calls_parse_capabilities(const char *xml, struct host_info *info, struct vt_error *err)
 {
     size_t len = strnlen(xml, XML_READ_MAX + 1);
-    char type[16];
+    char type[16], label[64];
+    int used = 0;
 
     xmlDocPtr doc = len > XML_READ_MAX
                         ? NULL
@@ -109,6 +110,10 @@ int calls_parse_capabilities(const char *xml, struct host_info *info, struct vt_
 #define ARCH "/capabilities/guest/arch[@name='x86_64']"
     if (!xpath_text(xpath, "string(" ARCH "/emulator)", info->emulator, sizeof(info->emulator)))
         info->emulator[0] = 0;
+    info->user_known =
+        xpath_text(xpath, "string(/capabilities/host/secmodel[model='dac']/baselabel[1])", label,
+                   sizeof(label)) &&
+        sscanf(label, "+%u:+%u%n", &info->user, &info->group, &used) == 2 && !label[used];
     info->kvm_listed =
         xpath_text(xpath, "string(" ARCH "/domain[@type='kvm']/@type)", type, sizeof(type));
     xmlXPathFreeContext(xpath);

@@ -26,7 +26,8 @@ int calls_list(virConnectPtr conn, const char *controller, struct host_domain **
 int calls_stats(virConnectPtr conn, unsigned groups, const char (*uuids)[37], size_t n,
                 struct host_stat **ret, size_t *ret_n, struct vt_error *err);
 
-/* The emulator, and whether KVM is offered, out of a capabilities document: x86_64 only. */
+/* The emulator and its user, and whether KVM is offered, out of a capabilities document: x86_64
+ * only. */
 int calls_parse_capabilities(const char *xml, struct host_info *info, struct vt_error *err);
 
 #endif

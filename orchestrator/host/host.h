@@ -43,6 +43,9 @@ struct host_info {
     uint64_t memory_bytes, free_bytes; /* 0: not told by the driver */
     enum vt_accel accel;               /* KVM only where a vCPU really runs, see host_kvm_runs */
     bool kvm_listed;                   /* the driver offers KVM, whether it runs or not */
+    bool user_known;                   /* whom emulators run as, where the driver tells */
+    uid_t user;
+    gid_t group;
 };
 struct host_domain {
     char name[64], uuid[37];

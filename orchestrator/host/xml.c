@@ -249,8 +249,6 @@ static void write_disk(struct writer *w, const struct vt_disk *disk, unsigned in
     empty(w, "driver", "name", "qemu", "type", "raw");
     empty(w, "source", "file", disk->path);
     empty(w, "target", "dev", target, "bus", "virtio");
-    /* Where a daemon gives disks to QEMU's user, a read-only one is not given back when its VM
-     * stops, since others may read it still. */
     if (disk->readonly)
         empty(w, "readonly");
     if (disk->serial[0])
@@ -276,6 +274,20 @@ static void write_nic(struct writer *w, const struct vt_nic *nic)
     /* No boot from the network: the option ROM is read and run for nothing. */
     empty(w, "rom", "enabled", "no");
     write_slot(w);
+    end(w);
+}
+
+/* Otherwise a daemon would give each file of a domain to QEMU's user: the kernel that other VMs
+ * boot too, and a read-only disk for good. */
+static void write_user(struct writer *w, const struct xml_host *host)
+{
+    char label[64];
+
+    if (!host->user_known)
+        return;
+    snprintf(label, sizeof(label), "+%u:+%u", (unsigned)host->user, (unsigned)host->group);
+    open_with(w, "seclabel", "type", "static", "model", "dac", "relabel", "no", NULL);
+    text(w, "label", label);
     end(w);
 }
 
@@ -316,7 +328,8 @@ static void write_devices(struct writer *w, const struct vt_domain *domain, cons
     end(w);
 }
 
-static void write_domain(struct writer *w, const struct vt_domain *domain, const char *emulator)
+static void write_domain(struct writer *w, const struct vt_domain *domain,
+                         const struct xml_host *host)
 {
     char number[32];
 
@@ -340,14 +353,16 @@ static void write_domain(struct writer *w, const struct vt_domain *domain, const
     text(w, "on_poweroff", "destroy");
     text(w, "on_reboot", "destroy");
     text(w, "on_crash", "destroy");
-    write_devices(w, domain, emulator);
+    write_devices(w, domain, host->emulator);
+    write_user(w, host);
     end(w);
 }
 
-int xml_write_domain(const struct vt_domain *domain, const char *emulator, char **ret_xml,
+int xml_write_domain(const struct vt_domain *domain, const struct xml_host *host, char **ret_xml,
                      struct vt_error *err)
 {
-    int code = check(domain, emulator, err);
+    static const struct xml_host any = {0};
+    int code = check(domain, host ? host->emulator : NULL, err);
     struct writer w = {0};
     xmlBufferPtr buffer = NULL;
 
@@ -361,7 +376,7 @@ int xml_write_domain(const struct vt_domain *domain, const char *emulator, char 
     }
     xmlTextWriterSetIndent(w.xml, 1);
     xmlTextWriterSetIndentString(w.xml, BAD_CAST "  ");
-    write_domain(&w, domain, emulator);
+    write_domain(&w, domain, host ? host : &any);
     w.failed |= xmlTextWriterEndDocument(w.xml) < 0 || xmlTextWriterFlush(w.xml) < 0;
     if (w.failed || xmlBufferLength(buffer) > XML_DOMAIN_MAX) {
         code = vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "define %s: cannot write its XML",

@@ -7,6 +7,9 @@
 #ifndef VTILE_HOST_XML_H
 #define VTILE_HOST_XML_H
 
+#include <stdbool.h>
+#include <sys/types.h>
+
 #include "base/domain.h"
 #include "base/error.h"
 
@@ -20,9 +23,19 @@ struct xml_mark {
     char role[16];
 };
 
-/* emulator: absolute path, "" or NULL = libvirt's choice. Checked: names, lengths, counts, what XML
+/* What a definition takes from its host. */
+struct xml_host {
+    const char *emulator; /* absolute path, "" or NULL: libvirt's choice */
+    /* Whom a daemon runs emulators as. Named, it changes no file's owner: what an emulator is to
+     * read must be readable for that user. */
+    bool user_known;
+    uid_t user;
+    gid_t group;
+};
+
+/* host NULL: as zeroes. Checked: names, lengths, counts, what XML
  * cannot hold. *ret_xml is the caller's (free). Same input, same bytes. */
-int xml_write_domain(const struct vt_domain *domain, const char *emulator, char **ret_xml,
+int xml_write_domain(const struct vt_domain *domain, const struct xml_host *host, char **ret_xml,
                      struct vt_error *err);
 
 /* 1 and *ret filled when the document carries our mark, 0 when not, negative when it is no XML.

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/proc.h"
@@ -53,10 +54,23 @@ static int intend_domains(struct run *run, struct vt_error *err)
     return ret < 0 ? ret : vt_journal_sync(run->journal, err);
 }
 
+/* The VM's own config disk, which nobody else is to read, goes to whom its emulator runs as. */
+static int give_config(const struct run *run, const struct run_vm *vm, struct vt_error *err)
+{
+    const struct host_info *info = host_info(run->host);
+
+    if (info->user_known && chown(vm->config_path, info->user, info->group) < 0)
+        return vt_error_errno(err, VT_KIND_INFRA, errno, "give %s to QEMU's user (uid %u)",
+                              vm->config_path, (unsigned)info->user);
+    return 0;
+}
+
 static int start_domain(struct run *run, struct run_vm *vm, struct vt_error *err)
 {
+    const struct host_info *info = host_info(run->host);
+    const struct xml_host host = {info->emulator, info->user_known, info->user, info->group};
     VT_AUTO_FREE char *xml = NULL;
-    int ret = xml_write_domain(&vm->domain, host_info(run->host)->emulator, &xml, err);
+    int ret = xml_write_domain(&vm->domain, &host, &xml, err);
 
     if (ret == 0)
         ret = host_define_start(run->host, xml, domain_started, vm, err);
@@ -93,7 +107,8 @@ static int start(struct run *run, struct vt_error *err)
     int ret = 0;
 
     for (unsigned i = 0; ret == 0 && i < run->nvms; i++)
-        ret = run_expect_agent(run, &run->vms[i], err);
+        if ((ret = run_expect_agent(run, &run->vms[i], err)) == 0)
+            ret = give_config(run, &run->vms[i], err);
     if (ret == 0)
         ret = intend_domains(run, err);
     for (unsigned i = 0; ret == 0 && i < run->nvms; i++)

@@ -75,11 +75,11 @@ static void fill_test(struct vt_domain *d)
 static const struct {
     const char *name;
     void (*fill)(struct vt_domain *d);
-    const char *emulator;
+    struct xml_host host;
 } cases[] = {
-    {"tcg-web", fill_tcg, NULL},
-    {"kvm-db", fill_kvm, "/usr/bin/qemu-system-x86_64"},
-    {"test-infra", fill_test, ""},
+    {"tcg-web", fill_tcg, {0}},
+    {"kvm-db", fill_kvm, {"/usr/bin/qemu-system-x86_64", true, 64055, 64056}},
+    {"test-infra", fill_test, {.emulator = ""}},
 };
 
 static void golden_path(char *path, size_t size, const char *name)
@@ -108,7 +108,7 @@ static void documents_are_golden(void **state)
         char path[512];
 
         cases[i].fill(&d);
-        assert_int_equal(xml_write_domain(&d, cases[i].emulator, &xml, NULL), 0);
+        assert_int_equal(xml_write_domain(&d, &cases[i].host, &xml, NULL), 0);
         golden_path(path, sizeof(path), cases[i].name);
         if (getenv("VTILE_GOLDEN_WRITE")) {
             VT_AUTO_FCLOSE FILE *f = fopen(path, "w");
@@ -137,7 +137,7 @@ static void documents_follow_libvirts_schema(void **state)
         VT_AUTO_FREE char *xml = NULL;
 
         cases[i].fill(&d);
-        assert_int_equal(xml_write_domain(&d, cases[i].emulator, &xml, NULL), 0);
+        assert_int_equal(xml_write_domain(&d, &cases[i].host, &xml, NULL), 0);
         xmlDocPtr doc = xmlReadMemory(xml, (int)strlen(xml), cases[i].name, NULL, XML_PARSE_NONET);
         assert_non_null(doc);
         if (xmlRelaxNGValidateDoc(valid, doc) != 0)
