@@ -22,7 +22,8 @@
 
 #define NETNS_FOLDER "/run/netns"
 
-/* A setting of this namespace, which dies with it. One that this kernel has not is none to set. */
+/* A setting that dies with its namespace or its link. One that this kernel has not is none to set.
+ */
 static void set_if_there(const char *path, const char *value)
 {
     VT_AUTO_CLOSE int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -76,10 +77,37 @@ static void bridge_mac(const char *run, uint8_t mac[6])
            &mac[5]);
 }
 
+/* Nothing here speaks IPv6; its discovery would only add frames and wake guests. */
+static void quiet_link(const char *name)
+{
+    char path[96];
+
+    snprintf(path, sizeof(path), "/proc/sys/net/ipv6/conf/%s/disable_ipv6", name);
+    set_if_there(path, "1");
+}
+
+/* Of a namespace that is the run's alone. */
+static int set_up_namespace(struct vt_error *err)
+{
+    struct rtnl_link loopback;
+    VT_AUTO_CLOSE int fd = rtnl_open();
+    int code = fd < 0 ? fd : rtnl_get(fd, "lo", &loopback);
+
+    quiet_link("all");
+    quiet_link("default");
+    /* Where br_netfilter is loaded, frames of the bridge would walk through empty tables. */
+    set_if_there("/proc/sys/net/bridge/bridge-nf-call-iptables", "0");
+    set_if_there("/proc/sys/net/bridge/bridge-nf-call-ip6tables", "0");
+    set_if_there("/proc/sys/net/bridge/bridge-nf-call-arptables", "0");
+    if (code == 0)
+        code = rtnl_set_up(fd, loopback.index, 0);
+    return code < 0 ? vt_error_errno(err, VT_KIND_INFRA, -code, "set up the namespace") : 0;
+}
+
 static int make_bridge(struct net *net, const char *run, struct vt_journal *journal,
                        uint64_t bridge_id, struct vt_error *err)
 {
-    struct rtnl_link loopback, bridge;
+    struct rtnl_link bridge;
     struct in_addr controller;
     uint8_t mac[6];
     VT_AUTO_CLOSE int fd = rtnl_open();
@@ -87,21 +115,13 @@ static int make_bridge(struct net *net, const char *run, struct vt_journal *jour
 
     bridge_mac(run, mac);
     inet_pton(AF_INET, NET_CONTROLLER, &controller);
-    /* Nothing here speaks IPv6; its discovery would only add frames and wake guests. */
-    set_if_there("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1");
-    set_if_there("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
-    /* Where br_netfilter is loaded, frames of the bridge would walk through empty tables. */
-    set_if_there("/proc/sys/net/bridge/bridge-nf-call-iptables", "0");
-    set_if_there("/proc/sys/net/bridge/bridge-nf-call-ip6tables", "0");
-    set_if_there("/proc/sys/net/bridge/bridge-nf-call-arptables", "0");
-    if (code == 0)
-        code = rtnl_get(fd, "lo", &loopback);
-    if (code == 0)
-        code = rtnl_set_up(fd, loopback.index, 0);
     if (code == 0)
         code = rtnl_add_bridge(fd, net->bridge, mac);
+    if (code == -EEXIST) /* somebody else's */
+        vt_journal_mark(journal, bridge_id, VT_JOURNAL_UNDONE, NULL, NULL);
     if (code == 0)
         code = rtnl_get(fd, net->bridge, &bridge);
+    quiet_link(net->bridge);
     if (code == 0)
         code = rtnl_add_address(fd, bridge.index, controller.s_addr, NET_PREFIX);
     if (code == 0)
@@ -113,7 +133,7 @@ static int make_bridge(struct net *net, const char *run, struct vt_journal *jour
 
 int net_enter(const char *run, struct vt_journal *journal, struct net *ret, struct vt_error *err)
 {
-    struct net net = {.outer_net_fd = -1};
+    struct net net = {.outer_net_fd = -1, .range_fd = -1};
     uint64_t folder_id, netns_id, bridge_id;
     int code = outer_check_alone(err);
 
@@ -136,6 +156,33 @@ int net_enter(const char *run, struct vt_journal *journal, struct net *ret, stru
     if (code == 0)
         code = enter_namespace(&net, journal, netns_id, err);
     if (code == 0)
+        code = set_up_namespace(err);
+    if (code == 0)
+        code = make_bridge(&net, run, journal, bridge_id, err);
+    if (code < 0) {
+        net_leave(&net);
+        return vt_error_wrap(err, "make the network of run %s", run);
+    }
+    *ret = net;
+    return 0;
+}
+
+int net_share(const char *run, struct vt_journal *journal, struct net *ret, struct vt_error *err)
+{
+    struct net net = {.outer_net_fd = -1, .range_fd = -1};
+    uint64_t bridge_id;
+    int code = net_name_bridge(run, net.bridge, err);
+
+    if (code < 0)
+        return code;
+    snprintf(net.hex, sizeof(net.hex), "%.6s", run);
+    net.range_fd = net_hold_range(err);
+    if (net.range_fd < 0)
+        return net.range_fd;
+    code = vt_journal_intent(journal, UNDO_BRIDGE, net.bridge, "", "", &bridge_id, err);
+    if (code == 0)
+        code = vt_journal_sync(journal, err);
+    if (code == 0)
         code = make_bridge(&net, run, journal, bridge_id, err);
     if (code < 0) {
         net_leave(&net);
@@ -154,7 +201,9 @@ static int make_tap(const char *name)
 
     if (fd < 0 || !vt_text_copy(request.ifr_name, sizeof(request.ifr_name), name))
         return fd < 0 ? -errno : -ENAMETOOLONG;
-    return ioctl(fd, TUNSETIFF, &request) < 0 || ioctl(fd, TUNSETPERSIST, 1) < 0 ? -errno : 0;
+    if (ioctl(fd, TUNSETIFF, &request) < 0)
+        return errno == EBUSY ? -EEXIST : -errno;
+    return ioctl(fd, TUNSETPERSIST, 1) < 0 ? -errno : 0;
 }
 
 static int add_tap(int fd, const char *name, int bridge_index)
@@ -164,6 +213,7 @@ static int add_tap(int fd, const char *name, int bridge_index)
 
     if (code == 0)
         code = rtnl_get(fd, name, &tap);
+    quiet_link(name);
     return code < 0 ? code : rtnl_set_up(fd, tap.index, bridge_index);
 }
 
@@ -187,6 +237,8 @@ int net_add_taps(struct net *net, struct vt_journal *journal, const char *const 
     code = n ? vt_journal_sync(journal, err) : 0;
     for (size_t i = 0; i < n && code == 0; i++) {
         code = add_tap(fd, names[i], bridge.index);
+        if (code == -EEXIST) /* somebody else's */
+            vt_journal_mark(journal, first_id + i, VT_JOURNAL_UNDONE, NULL, NULL);
         if (code < 0)
             return vt_error_errno(err, VT_KIND_INFRA, -code, "make the tap %s", names[i]);
         code = vt_journal_mark(journal, first_id + i, VT_JOURNAL_APPLIED, NULL, err);
@@ -196,9 +248,11 @@ int net_add_taps(struct net *net, struct vt_journal *journal, const char *const 
 
 void net_leave(struct net *net)
 {
-    if (net->netns[0] && net->outer_net_fd >= 0)
+    if (net->hex[0] && net->outer_net_fd >= 0)
         close(net->outer_net_fd);
-    net->outer_net_fd = -1;
+    if (net->hex[0] && net->range_fd >= 0)
+        close(net->range_fd);
+    net->outer_net_fd = net->range_fd = -1;
 }
 
 int net_link_is_up(const char *name)

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * net: the network of the embedded host: a network namespace of the run that holds a bridge, a tap
- * for each NIC and this process. It is named by a bind mount in /run/netns, as `ip netns` does, so
- * that people can look inside (`ip netns exec vt-1a2b3c ip link`) and that it can be found and
- * removed. Nothing routes out of it: traffic reaches only addresses of the plan.
+ * net: a run's bridge and a tap for each NIC.
+ * On the embedded host they stand, with this process, in a network namespace of the run. It is
+ * named by a bind mount in /run/netns, as `ip netns` does, so that people can look inside (`ip
+ * netns exec vt-1a2b3c ip link`) and that it can be found and removed. QEMUs of a system daemon
+ * open taps where that daemon is: there the bridge stands in the machine's own namespace. It has no
+ * port to the outside, no rule of the firewall and no route but its own are set, and one run at a
+ * time has the addresses. Either way traffic reaches only addresses of the plan.
  *
  * Plan: 198.18.0.0/15, kept for benchmarks by RFC 2544. The controller, on the bridge, is
  * 198.18.0.1; NIC n of role number r of tile t is 198.(18 + t / 256).(t % 256).(10 + r + 40 n).
@@ -16,6 +19,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "base/domain.h"
 #include "base/journal.h"
@@ -26,12 +30,14 @@
 #define NET_NICS_MAX 4
 #define NET_CONTROLLER "198.18.0.1"
 #define NET_PREFIX 15
+#define NET_RANGE "198.18.0.0/15"
 
 struct net {
     char hex[NET_HEX + 1];
-    char netns[64];             /* /run/netns/vt-<6hex> */
+    char netns[64];             /* /run/netns/vt-<6hex>, "" in the machine's own */
     char bridge[VT_IFNAME_MAX]; /* "" until made */
     int outer_net_fd;           /* the namespace we came from, -1 = never left */
+    int range_fd;               /* holds the addresses in the machine's own, else -1 */
 };
 
 /* Pure. run: at least six lower-case hex digits; letters: see net_role_letters. */
@@ -49,17 +55,28 @@ int net_address(unsigned tile, unsigned role, unsigned nic, char address[16], st
 /* Locally administered, from run, tile, role and NIC alone; the next try when it is taken. */
 void net_mac(const char *run, unsigned tile, unsigned role, unsigned nic, unsigned try_number,
              char mac[18]);
-/* Gives nics[0..n) with equal MACs new ones. taken: MACs already there, may be NULL. */
+/* Whether one of nics[0..n) has it. */
 bool net_mac_is_taken(const char *mac, const struct vt_nic *nics, size_t n);
 
 /* Makes and enters the namespace, makes the bridge with the controller's address. Every step is
  * journalled before. Before any thread exists. On an error what was made stays in the journal. */
 int net_enter(const char *run, struct vt_journal *journal, struct net *ret, struct vt_error *err);
+/* Holds the addresses and makes the same bridge in the namespace where this process is. -EBUSY:
+ * another run has them. */
+int net_share(const char *run, struct vt_journal *journal, struct net *ret, struct vt_error *err);
 /* Makes persistent taps, ports of the bridge and up; intents are synced as one batch. */
 int net_add_taps(struct net *net, struct vt_journal *journal, const char *const *names, size_t n,
                  struct vt_error *err);
 /* Closes descriptors; taking back is undo's work. May be called twice, or on zeroes. */
 void net_leave(struct net *net);
+
+/* A descriptor that holds the plan's addresses in this network namespace until it is closed, or the
+ * process dies; -EBUSY says who has them. */
+int net_hold_range(struct vt_error *err);
+/* Who holds them: 0 nobody, -1 somebody whom this process cannot see. */
+pid_t net_range_holder(void);
+/* A line of /proc/net/route: true, with its interface, when it takes addresses of the plan. */
+bool net_route_is_in_range(const char *line, char interface[VT_IFNAME_MAX]);
 
 /* Link state of a port of the bridge: 1 up, 0 down or missing. Of this process's namespace. */
 int net_link_is_up(const char *name);

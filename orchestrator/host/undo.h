@@ -12,8 +12,8 @@
 
 /* kind      object             value
  * netns     /run/netns/vt-x    ""
- * bridge    name               path of its netns
- * tap       name               path of its netns
+ * bridge    name               path of its netns, "" for the one that undo runs in
+ * tap       name               the same
  * file      path               "" (a file, socket or link that we make)
  * folder    path               "" (removed where it is empty)
  * tree      path               "" (a folder with all that is in it; one file system, no links)

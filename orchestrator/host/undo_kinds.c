@@ -83,15 +83,15 @@ int undo_link(const struct undo_context *context, const struct vt_journal_entry 
     struct rtnl_link link;
 
     (void)context;
-    if (!is_namespace(entry->value)) /* with the namespace all its links went */
+    if (entry->value[0] && !is_namespace(entry->value)) /* with it all its links went */
         return 0;
-    VT_AUTO_CLOSE int fd = rtnl_open_in(entry->value);
+    VT_AUTO_CLOSE int fd = entry->value[0] ? rtnl_open_in(entry->value) : rtnl_open();
     int code = fd < 0 ? fd : rtnl_get(fd, entry->object, &link);
     if (code == 0 && !strcmp(link.kind, kind))
         code = rtnl_delete(fd, link.index);
     if (code < 0 && code != -ENODEV)
-        return vt_error_errno(err, VT_KIND_INFRA, -code, "remove the %s %s in %s", entry->kind,
-                              entry->object, entry->value);
+        return vt_error_errno(err, VT_KIND_INFRA, -code, "remove the %s %s%s%s", entry->kind,
+                              entry->object, entry->value[0] ? " in " : "", entry->value);
     return 0;
 }
 

@@ -333,7 +333,8 @@ int command_run(int argc, char **argv, struct vt_error *err)
     if (!run || !show)
         return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "run");
     run->show = show;
-    run->embed.lock_fd = run->embed.outer_mnt_fd = run->net.outer_net_fd = -1;
+    run->embed.lock_fd = run->embed.outer_mnt_fd = -1;
+    run->net.outer_net_fd = run->net.range_fd = -1;
     run->spec_text = (struct vt_buf)VT_BUF_INIT(VT_YAML_BYTES_MAX);
     ret = settings_load(argc, argv, &use, &run->settings, &run->spec, NULL, err);
     if (ret < 0)
