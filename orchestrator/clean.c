@@ -89,10 +89,7 @@ int command_clean(int argc, char **argv, struct vt_error *err)
     const struct clean_settings what = {
         .state = state.folder,
         .embed_root = state.embed,
-        .system_uri = host_daemon_answers("/run/libvirt/virtqemud-sock") ||
-                              host_daemon_answers("/run/libvirt/libvirt-sock")
-                          ? SYSTEM_URI
-                          : NULL,
+        .system_uri = host_system_socket() ? SYSTEM_URI : NULL,
         .controller = state.controller[0] ? state.controller : NULL,
         .say = say,
         .ctx = &output,

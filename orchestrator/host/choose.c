@@ -16,6 +16,7 @@
 #include "orchestrator/host/host.h"
 
 #define EMBED "qemu:///embed"
+#define SYSTEM "qemu:///system"
 
 bool host_daemon_answers(const char *socket_path)
 {
@@ -26,11 +27,34 @@ bool host_daemon_answers(const char *socket_path)
            connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
 }
 
+const char *host_system_socket(void)
+{
+    /* The split daemon first: where both sockets exist, the old one is a proxy for it. */
+    static const char *const sockets[] = {"/run/libvirt/virtqemud-sock",
+                                          "/run/libvirt/libvirt-sock"};
+
+    for (size_t i = 0; i < VT_COUNT(sockets); i++)
+        if (host_daemon_answers(sockets[i]))
+            return sockets[i];
+    return NULL;
+}
+
+/* With or without parameters. */
+static bool uri_is(const char *uri, const char *base)
+{
+    size_t len = strlen(base);
+
+    return !strncmp(uri, base, len) && (uri[len] == 0 || uri[len] == '?');
+}
+
 bool host_uri_is_embed(const char *uri)
 {
-    size_t len = strlen(EMBED);
+    return uri_is(uri, EMBED);
+}
 
-    return !strncmp(uri, EMBED, len) && (uri[len] == 0 || uri[len] == '?');
+bool host_uri_is_system(const char *uri)
+{
+    return uri_is(uri, SYSTEM) || uri_is(uri, "qemu+unix:///system");
 }
 
 /* Locks, journals and `vtile clean` know one root only. */
@@ -44,18 +68,11 @@ static bool is_root_of(const char *uri, const char *root)
 int host_choose_uri(const char *wanted, const char *embed_root, char *uri, size_t size,
                     struct vt_error *err)
 {
-    /* The split daemon first: where both sockets exist, the old one is a proxy for it. */
-    static const char *const sockets[] = {"/run/libvirt/virtqemud-sock",
-                                          "/run/libvirt/libvirt-sock"};
     const char *chosen = wanted;
     int n;
 
-    if (!strcmp(wanted, "auto")) {
-        chosen = "embed";
-        for (size_t i = 0; i < VT_COUNT(sockets); i++)
-            if (host_daemon_answers(sockets[i]))
-                chosen = "qemu:///system";
-    }
+    if (!strcmp(wanted, "auto"))
+        chosen = host_system_socket() ? SYSTEM : "embed";
     if (!strcmp(chosen, "embed") || !strcmp(chosen, EMBED))
         n = snprintf(uri, size, EMBED "?root=%s", embed_root);
     else if (host_uri_is_embed(chosen) && !is_root_of(chosen, embed_root))

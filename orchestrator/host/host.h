@@ -82,6 +82,10 @@ struct host_settings {
 int host_choose_uri(const char *wanted, const char *embed_root, char *uri, size_t size,
                     struct vt_error *err);
 bool host_uri_is_embed(const char *uri);
+/* This machine's own QEMU daemon, whatever socket it has. */
+bool host_uri_is_system(const char *uri);
+/* The socket at which a system daemon answers, NULL: none does. */
+const char *host_system_socket(void);
 /* A daemon takes connections at that socket. */
 bool host_daemon_answers(const char *socket_path);
 /* Runs one instruction in a VM of its own through the device (/dev/kvm): one that is there may

@@ -240,12 +240,15 @@ static void check_accel(const struct preflight_needs *needs, struct preflight *p
 void preflight_run(const struct preflight_needs *needs, struct preflight *ret)
 {
     memset(ret, 0, sizeof(*ret));
-    bool local_qemu = needs->uri && !strncmp(needs->uri, "qemu:///", 8);
+    bool local_qemu =
+        needs->uri && (!strncmp(needs->uri, "qemu:///", 8) || host_uri_is_system(needs->uri));
 
     if (local_qemu) {
         check_programs(needs, ret);
         check_accel(needs, ret);
+        preflight_check_rights(needs, ret);
     }
+    preflight_check_system(needs, ret);
     preflight_check_embed(needs, ret);
     preflight_check_leftovers(needs, ret);
     if (local_qemu) {

@@ -69,8 +69,8 @@ int preflight_parse_apparmor(const char *line, char *profile, size_t profile_siz
  * 1 and both filled, 0 when there is none. */
 int preflight_last_denial(const char *root, char *profile, size_t profile_size, char *path,
                           size_t path_size);
-/* Whether forwarded frames are dropped by default, out of what `iptables -S FORWARD` or
- * `nft list chains` prints. */
-bool preflight_forward_drops(const char *text);
+/* Whether a chain ("FORWARD", "INPUT") drops by default, out of what `iptables -S` or `nft list
+ * chains` prints. */
+bool preflight_chain_drops(const char *text, const char *chain);
 
 #endif

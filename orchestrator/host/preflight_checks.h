@@ -16,10 +16,13 @@ void preflight_read(const struct preflight_needs *needs, const char *path, char 
 
 /* preflight_paths.c: folders that QEMU's user cannot pass, AppArmor's hidden folders */
 void preflight_check_paths(const struct preflight_needs *needs, struct preflight *preflight);
-/* preflight_net.c: names, firewall */
+/* preflight_net.c: rights, names, firewall */
+void preflight_check_rights(const struct preflight_needs *needs, struct preflight *preflight);
 void preflight_check_names(const struct preflight_needs *needs, struct preflight *preflight);
 void preflight_check_firewall(const struct preflight_needs *needs, struct preflight *preflight);
-/* preflight_embed.c: lock, length, cache, user, rights, leftovers */
+/* preflight_system.c: daemon, addresses */
+void preflight_check_system(const struct preflight_needs *needs, struct preflight *preflight);
+/* preflight_embed.c: lock, length, cache, user, leftovers */
 void preflight_check_embed(const struct preflight_needs *needs, struct preflight *preflight);
 void preflight_check_leftovers(const struct preflight_needs *needs, struct preflight *preflight);
 

@@ -12,22 +12,6 @@
 #include "orchestrator/host/host.h"
 #include "orchestrator/host/preflight_checks.h"
 
-static void check_rights(const struct preflight_needs *needs, struct preflight *preflight)
-{
-    char path[VT_PATH_MAX];
-
-    if (geteuid() != 0) {
-        preflight_add(preflight, PREFLIGHT_ERROR, "rights",
-                      "the embedded host makes a network namespace and taps, which needs root",
-                      "run it with sudo, or use --host qemu:///system");
-        return;
-    }
-    if (access(preflight_at(needs, "/dev/net/tun", path, sizeof(path)), R_OK | W_OK) < 0)
-        preflight_findf(preflight, PREFLIGHT_ERROR, "rights",
-                        "load the module: modprobe tun; in a container pass the device through",
-                        "taps cannot be made: /dev/net/tun: %s", strerror(errno));
-}
-
 static void check_holder(const struct preflight_needs *needs, struct preflight *preflight)
 {
     struct embed_holder holder;
@@ -61,7 +45,6 @@ void preflight_check_embed(const struct preflight_needs *needs, struct preflight
     if (!needs->uri || !host_uri_is_embed(needs->uri) || !needs->embed_root ||
         !needs->embed_root[0])
         return;
-    check_rights(needs, preflight);
     if (strlen(needs->embed_root) > EMBED_ROOT_MAX)
         preflight_findf(preflight, PREFLIGHT_ERROR, "path", "set VTILE_STATE to a shorter path",
                         "%s has %zu bytes, at most %d are possible: sockets stand in it, whose "

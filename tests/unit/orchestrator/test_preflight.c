@@ -288,21 +288,22 @@ static void equal_macs_are_refused(void **state)
 
 /* ---- Docker's firewall and bridged frames ---- */
 
-static void dropped_forwarding_is_read_from_both_tools(void **state)
+static void default_drop_is_read_from_both_tools(void **state)
 {
-    (void)state;
-    assert_true(preflight_forward_drops("-P FORWARD DROP\n-A FORWARD -j DOCKER-USER\n"));
-    assert_false(preflight_forward_drops("-P FORWARD ACCEPT\n-A FORWARD -j DROP\n"));
-    assert_true(preflight_forward_drops(
+    static const char nft[] =
         "table ip filter {\n\tchain INPUT {\n\t\ttype filter hook input priority filter; policy "
         "accept;\n\t}\n\tchain FORWARD {\n\t\ttype filter hook forward priority filter; policy "
-        "drop;\n\t}\n}\n"));
-    assert_false(preflight_forward_drops(
-        "table ip filter {\n\tchain INPUT {\n\t\ttype filter hook input priority filter; policy "
-        "drop;\n\t}\n\tchain FORWARD {\n\t\ttype filter hook forward priority filter; policy "
-        "accept;\n\t}\n}\n"));
-    assert_false(preflight_forward_drops(""));
-    assert_false(preflight_forward_drops(NULL));
+        "drop;\n\t}\n}\n";
+
+    (void)state;
+    assert_true(preflight_chain_drops("-P FORWARD DROP\n-A FORWARD -j DOCKER-USER\n", "FORWARD"));
+    assert_false(preflight_chain_drops("-P FORWARD ACCEPT\n-A FORWARD -j DROP\n", "FORWARD"));
+    assert_true(preflight_chain_drops("-P INPUT DROP\n-P FORWARD ACCEPT\n", "INPUT"));
+    assert_false(preflight_chain_drops("-P INPUT DROP\n-P FORWARD ACCEPT\n", "FORWARD"));
+    assert_true(preflight_chain_drops(nft, "FORWARD"));
+    assert_false(preflight_chain_drops(nft, "INPUT"));
+    assert_false(preflight_chain_drops("", "FORWARD"));
+    assert_false(preflight_chain_drops(NULL, "FORWARD"));
 }
 
 static void firewall_that_eats_bridged_frames_is_warned_of(void **state)
@@ -486,7 +487,7 @@ int main(void)
         T(long_path_is_refused_before_a_socket_is_made),
         T(leftovers_of_dead_runs_are_told),
         T(equal_macs_are_refused),
-        cmocka_unit_test(dropped_forwarding_is_read_from_both_tools),
+        cmocka_unit_test(default_drop_is_read_from_both_tools),
         T(firewall_that_eats_bridged_frames_is_warned_of),
         T(folder_that_qemu_cannot_pass_is_named),
         T(owner_and_group_bits_count),
