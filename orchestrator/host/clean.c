@@ -196,14 +196,18 @@ static void add_host(struct clean *clean, const char *uri)
         vt_text_copy(clean->hosts[clean->nhosts++].uri, VT_PATH_MAX, uri);
 }
 
+static bool embed_is_chosen(const struct clean *clean)
+{
+    for (size_t i = 0; i < clean->nhosts; i++)
+        if (host_uri_is_embed(clean->hosts[i].uri))
+            return true;
+    return false;
+}
+
+/* Daemons first: once the embedded driver is in this process, libvirt asks it for qemu:///system,
+ * too, instead of the daemon. */
 static void choose_hosts(struct clean *clean)
 {
-    /* An embedded driver without a domain's file has nothing to tell: it is not started. */
-    if (clean->embed.root[0] &&
-        (wants_uri(clean, clean->embed.uri) || holds(clean->embed.root, "run/qemu", ".xml") ||
-         holds(clean->embed.root, "run/qemu", ".pid") ||
-         holds(clean->embed.root, "etc/qemu", ".xml")))
-        add_host(clean, clean->embed.uri);
     if (clean->settings->system_uri)
         add_host(clean, clean->settings->system_uri);
     for (size_t i = 0; i < clean->ndead; i++)
@@ -213,6 +217,12 @@ static void choose_hosts(struct clean *clean)
                 strlen(entry->value) > 37 && !host_uri_is_embed(entry->value + 37))
                 add_host(clean, entry->value + 37);
         }
+    /* An embedded driver without a domain's file has nothing to tell: it is not started. */
+    if (clean->embed.root[0] &&
+        (wants_uri(clean, clean->embed.uri) || holds(clean->embed.root, "run/qemu", ".xml") ||
+         holds(clean->embed.root, "run/qemu", ".pid") ||
+         holds(clean->embed.root, "etc/qemu", ".xml")))
+        add_host(clean, clean->embed.uri);
 }
 
 static void on_reply(struct host *host, void *ctx, const struct host_reply *reply)
@@ -261,8 +271,11 @@ static void close_host(struct clean *clean, struct host **host)
 static void open_hosts(struct clean *clean)
 {
     for (size_t i = 0; i < clean->nhosts; i++) {
-        struct host_settings settings = {.uri = clean->hosts[i].uri};
+        char uri[VT_PATH_MAX];
+        struct host_settings settings = {.uri = uri};
         struct host **host = &clean->hosts[i].host;
+
+        embed_outer_uri(&clean->embed, clean->hosts[i].uri, uri, sizeof(uri));
         int code = host_open(clean->loop, &settings, on_reply, clean, host, &clean->hosts[i].err);
         if (code < 0)
             *host = NULL;
@@ -469,7 +482,7 @@ int clean_run(const struct clean_settings *settings, struct clean_result *ret, s
         code = take_embed(&clean, err);
     if (code == 0) {
         choose_hosts(&clean);
-        if (clean.nhosts && clean.embed.root[0])
+        if (embed_is_chosen(&clean))
             code = embed_enter(&clean.embed, err);
     }
     if (code == 0)

@@ -344,6 +344,23 @@ int embed_enter(struct embed *embed, struct vt_error *err)
     return code < 0 ? code : cover_kvm(embed, err);
 }
 
+void embed_outer_uri(const struct embed *embed, const char *uri, char *ret, size_t size)
+{
+    static const char *const sockets[] = {"virtqemud-sock", "libvirt-sock"};
+    char path[64];
+
+    snprintf(ret, size, "%s", uri);
+    if (!embed->root[0] || embed->outer_mnt_fd < 0 || strcmp(uri, "qemu:///system") != 0)
+        return;
+    for (size_t i = 0; i < VT_COUNT(sockets); i++) {
+        snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", embed->run_fd, sockets[i]);
+        if (host_daemon_answers(path)) {
+            snprintf(ret, size, "qemu+unix:///system?socket=%s", path);
+            return;
+        }
+    }
+}
+
 /* ---- what is below the folder ---- */
 
 pid_t embed_domain_pid(const char *root, const char *domain)

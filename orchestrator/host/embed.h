@@ -39,6 +39,8 @@ int embed_open(const char *root, const char *run, struct embed *ret, struct vt_e
 /* Goes into the mount namespace. Before any thread exists, and after net_enter, whose mount the
  * machine must see. */
 int embed_enter(struct embed *embed, struct vt_error *err);
+/* The URI by which this process opens a host: another where a system daemon's socket is covered. */
+void embed_outer_uri(const struct embed *embed, const char *uri, char *ret, size_t size);
 /* Who holds the lock, without taking it. */
 int embed_read_holder(const char *root, struct embed_holder *ret, struct vt_error *err);
 /* Pid of a running domain's QEMU (from its pid file), 0 when there is none. */
