@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * open: takes the host for this run: journal, lock of the embedded host, network namespace, record,
- * connection to libvirt, hub. Namespaces come first, since they must be entered before any thread
- * exists. Undo closes all and takes back what is still open in the journal.
+ * open: takes the host for this run: journal, network (on the embedded host with its lock and
+ * namespaces), record, connection to libvirt, hub. Namespaces come first, since they must be
+ * entered before any thread exists. Undo closes all and takes back what is still open in the
+ * journal.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/scope.h"
 #include "base/text.h"
 #include "orchestrator/host/vir_loop.h"
 #include "orchestrator/run/steps.h"
@@ -38,25 +40,54 @@ static int open_journal(struct run *run, struct vt_error *err)
         ret = vt_journal_sync(run->journal, err);
     if (ret == 0)
         ret = make_folder(run->folder, err);
+    if (ret == 0 && chmod(run->folder, run->place->folder_mode) < 0)
+        ret = vt_error_errno(err, VT_KIND_INFRA, errno, "open folder %s", run->folder);
     if (ret == 0)
         ret = make_folder(run->results, err);
     return ret < 0 ? ret : make_folder(run->record_folder, err);
 }
 
-static int enter_network(struct run *run, struct vt_error *err)
+static int add_taps(struct run *run, struct vt_error *err)
 {
     const char *taps[RUN_VMS_MAX];
+
+    for (unsigned i = 0; i < run->nvms; i++)
+        taps[i] = run->vms[i].domain.nics[0].tap;
+    return net_add_taps(&run->net, run->journal, taps, run->nvms, err);
+}
+
+static int take_embedded(struct run *run, struct vt_error *err)
+{
     int ret = embed_open(run->state.embed, run->id, &run->embed, err);
 
     if (ret == 0)
         ret = net_enter(run->id, run->journal, &run->net, err);
-    for (unsigned i = 0; i < run->nvms; i++)
-        taps[i] = run->vms[i].domain.nics[0].tap;
     if (ret == 0)
-        ret = net_add_taps(&run->net, run->journal, taps, run->nvms, err);
+        ret = add_taps(run, err);
     if (ret == 0)
         ret = embed_enter(&run->embed, err);
     return ret < 0 ? vt_error_wrap(err, "set up the embedded host") : 0;
+}
+
+/* The daemon's QEMUs are in the machine's namespaces, so this run is, too. */
+static int take_system(struct run *run, struct vt_error *err)
+{
+    int ret = net_share(run->id, run->journal, &run->net, err);
+
+    return ret < 0 ? ret : add_taps(run, err);
+}
+
+static const struct run_place places[] = {
+    {host_uri_is_embed, 0700, take_embedded},
+    {host_uri_is_system, 0711, take_system},
+};
+
+const struct run_place *run_find_place(const char *uri)
+{
+    for (size_t i = 0; i < VT_COUNT(places); i++)
+        if (places[i].is(uri))
+            return &places[i];
+    return NULL;
 }
 
 static int open_record(struct run *run, struct vt_error *err)
@@ -101,8 +132,8 @@ static int start(struct run *run, struct vt_error *err)
     const struct host_settings settings = {.uri = run->uri};
     int ret = open_journal(run, err);
 
-    if (ret == 0 && run->embedded)
-        ret = enter_network(run, err);
+    if (ret == 0)
+        ret = run->place->take(run, err);
     if (ret == 0)
         ret = open_record(run, err);
     if (ret == 0)

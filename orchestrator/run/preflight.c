@@ -21,10 +21,16 @@ static int choose_host(struct run *run, struct vt_error *err)
 
     if (ret < 0)
         return ret;
-    run->embedded = host_uri_is_embed(run->uri);
-    if (!run->embedded)
+    if (!strcmp(wanted, "auto"))
+        run_note(run, VT_LEVEL_INFO, "--host auto: %s, so it is %s",
+                 host_uri_is_system(run->uri) ? "a system daemon answers"
+                                              : "no system daemon answers",
+                 run->uri);
+    run->place = run_find_place(run->uri);
+    if (!run->place)
         return vt_error_set(err, VT_KIND_CONFIG, -ENOTSUP,
-                            "%s: runs work on the embedded host so far; use --host embed",
+                            "%s: a run needs VMs that really run, on this machine so far; use "
+                            "--host embed or --host qemu:///system",
                             run->uri);
     if (run->settings.nhosts > 1)
         return vt_error_set(err, VT_KIND_CONFIG, -ENOTSUP, "one host a run so far, not %zu",
@@ -65,6 +71,8 @@ static int start_preflight(struct run *run, struct vt_error *err)
     static const enum vt_event_level levels[] = {VT_LEVEL_INFO, VT_LEVEL_WARNING, VT_LEVEL_ERROR};
     VT_AUTO_FREE struct preflight *found = calloc(1, sizeof(*found));
     VT_AUTO_FREE struct vt_domain *domains = calloc(run->nvms, sizeof(*domains));
+    const char *const qemu_paths[] = {run->state.runtime,  run->image.kernel, run->image.initrd,
+                                      run->image.packages, run->image.roles,  NULL};
     struct preflight_needs needs = {
         .root = "",
         .state = run->state.folder,
@@ -75,6 +83,7 @@ static int start_preflight(struct run *run, struct vt_error *err)
         .ndomains = run->nvms,
         .state_bytes = STATE_BYTES,
         .image = run->image.packages,
+        .qemu_paths = run->image_error.kind == VT_KIND_NONE ? qemu_paths : NULL,
     };
     int ret;
 

@@ -63,8 +63,8 @@ struct run {
     /* where */
     struct state state;
     char uri[VT_PATH_MAX];
-    bool embedded;
-    struct embed embed;
+    const struct run_place *place; /* open.c */
+    struct embed embed;            /* of the embedded host only */
     struct net net;
     struct image image;
     struct vt_error image_error;

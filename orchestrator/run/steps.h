@@ -5,6 +5,8 @@
 #ifndef VTILE_RUN_STEPS_H
 #define VTILE_RUN_STEPS_H
 
+#include <sys/types.h>
+
 #include "orchestrator/run/run.h"
 
 #define RUN_CLIENT_AGENT "client-1"
@@ -12,6 +14,16 @@
 extern const struct phase run_phase_plan, run_phase_preflight, run_phase_open, run_phase_tune_host,
     run_phase_deploy, run_phase_tune_live, run_phase_prepare, run_phase_ramp, run_phase_warm,
     run_phase_measure, run_phase_drain, run_phase_check, run_phase_score, run_phase_seal;
+
+/* open.c: what differs between the hosts that a run can have. */
+struct run_place {
+    bool (*is)(const char *uri);
+    mode_t folder_mode; /* of the run's folder: its emulators must reach config disks in it */
+    /* Makes network and taps. Namespaces are entered here; the journal is open. */
+    int (*take)(struct run *run, struct vt_error *err);
+};
+/* NULL: a run cannot have that host. */
+const struct run_place *run_find_place(const char *uri);
 
 /* agents.c: the hub of a run. */
 int run_open_hub(struct run *run, struct vt_error *err);
