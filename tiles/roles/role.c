@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
-extern const struct role role_infra, role_web;
+#include "tiles/roles/registry.h"
 
 static const struct role *const roles[] = {&role_infra, &role_web, NULL};
 

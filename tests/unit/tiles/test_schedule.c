@@ -16,9 +16,8 @@
 #include "base/text.h"
 #include "tests/unit/tiles/statistics.h"
 #include "tiles/load/schedule.h"
+#include "tiles/roles/registry.h"
 #include "tiles/roles/web/pages.h"
-
-extern const struct driver web_driver;
 
 #define S VT_NS_PER_S
 #define HASH_OF_SEED_42 "d511bd450ffe11eac723ec04ada4715dcf0e8ef0c2401004bdad5ca84ce0f9b3"

@@ -21,9 +21,8 @@
 #include "base/clock.h"
 #include "base/scope.h"
 #include "tests/unit/tiles/load_run.h"
+#include "tiles/roles/registry.h"
 #include "tiles/roles/web/pages.h"
-
-extern const struct driver web_driver;
 
 static const struct driver_target target = {3, "127.0.0.1", 443, "web.test"};
 

@@ -8,12 +8,10 @@
 #include "base/scope.h"
 #include "base/text.h"
 #include "tiles/roles/probe.h"
-#include "tiles/roles/role.h"
+#include "tiles/roles/registry.h"
 #include "tiles/roles/server.h"
 #include "tiles/roles/template.h"
 #include "tiles/roles/web/pages.h"
-
-extern const struct role_guest_ops role_infra_guest;
 
 #define FILLER_OFFSETS 1024 /* a page's filler begins at argument % this */
 
@@ -128,7 +126,7 @@ static int start(struct role_guest *guest, struct vt_error *err)
 
 static int ready(struct role_guest *guest, struct vt_error *err)
 {
-    return probe_http(guest->address, 80, PROBE_PAGE, NULL, err);
+    return probe_http(guest->address, WEB_ORIGIN_PORT, PROBE_PAGE, NULL, err);
 }
 
 static const struct role_log logs[] = {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tiles/roles/role.h"
-
-extern const struct role_guest_ops role_infra_guest;
-extern const struct role role_infra;
+#include "tiles/roles/registry.h"
 
 static const char *const no_peers[] = {NULL};
 

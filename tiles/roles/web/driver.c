@@ -6,11 +6,9 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "tiles/load/driver.h"
 #include "tiles/load/http.h"
+#include "tiles/roles/registry.h"
 #include "tiles/roles/web/pages.h"
-
-extern const struct driver web_driver;
 
 /* round(2^24 / (i + 1)^1.2): popularity of items, Zipf 1.2 as in the model workload. */
 static const uint32_t popularity[WEB_ITEMS] = {
@@ -222,7 +220,7 @@ const struct driver web_driver = {
     .kind = DRIVER_STREAM,
     .tls = true,
     .pooled = true,
-    .port = 443,
+    .port = WEB_PORT,
     .operations = operations,
     .noperations = WEB_PAGES,
     .session_bytes = sizeof(struct web_session),

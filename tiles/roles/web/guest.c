@@ -4,11 +4,10 @@
 
 #include "base/scope.h"
 #include "tiles/roles/probe.h"
-#include "tiles/roles/role.h"
+#include "tiles/roles/registry.h"
 #include "tiles/roles/server.h"
 #include "tiles/roles/template.h"
-
-extern const struct role_guest_ops role_web_guest;
+#include "tiles/roles/web/pages.h"
 
 static int prepare(struct role_guest *guest, struct vt_error *err)
 {
@@ -39,9 +38,9 @@ static int start(struct role_guest *guest, struct vt_error *err)
 static int ready(struct role_guest *guest, struct vt_error *err)
 {
     /* Its origin first: asking over TLS in vain would cost an emulated guest much more. */
-    int ret = probe_http(role_peer_address(guest, "infra"), 80, PROBE_PAGE, NULL, err);
+    int ret = probe_http(role_peer_address(guest, "infra"), WEB_ORIGIN_PORT, PROBE_PAGE, NULL, err);
 
-    return ret < 0 ? ret : probe_http(guest->address, 443, PROBE_PAGE, guest->ca_file, err);
+    return ret < 0 ? ret : probe_http(guest->address, WEB_PORT, PROBE_PAGE, guest->ca_file, err);
 }
 
 static const struct role_log logs[] = {

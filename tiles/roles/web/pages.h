@@ -36,6 +36,9 @@ enum web_page {
     WEB_PAGES,
 };
 
+#define WEB_PORT 443       /* TLS, of the front */
+#define WEB_ORIGIN_PORT 80 /* of the infra VM behind it */
+
 #define WEB_CRC_RESIDUE 0x2144df1cU
 #define WEB_ITEMS 256     /* products, search terms */
 #define WEB_CATEGORIES 32 /* arguments of catalog */

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tiles/roles/role.h"
-
-extern const struct role_guest_ops role_web_guest;
-extern const struct driver web_driver;
-extern const struct role role_web;
+#include "tiles/roles/registry.h"
 
 static const char *const peers[] = {"infra", NULL};
 

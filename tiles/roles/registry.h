@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * registry: what the roles' folders give to each other and to role_find(). Everybody else asks
+ * role.h.
+ */
+#ifndef VTILE_TILES_ROLES_REGISTRY_H
+#define VTILE_TILES_ROLES_REGISTRY_H
+
+#include "tiles/load/driver.h"
+#include "tiles/roles/role.h"
+
+extern const struct role role_infra, role_web;
+extern const struct role_guest_ops role_infra_guest, role_web_guest;
+extern const struct driver web_driver;
+
+#endif
