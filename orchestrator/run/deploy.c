@@ -159,6 +159,8 @@ static void undo(struct run *run)
 
 static int64_t deadline_ns(const struct run *run)
 {
+    if (run->settings.boot_timeout_ns > 0)
+        return run->settings.boot_timeout_ns;
     return BOOT_DEADLINE_NS + (int64_t)run->nvms * BOOT_DEADLINE_VM_NS;
 }
 

@@ -22,7 +22,7 @@ clean_up() {
 trap clean_up EXIT
 die() {
     echo "FAILED: $*"
-    tail -n 20 "$work/events" 2>/dev/null || true
+    grep -v '"type":"[sl]' "$work/events" 2>/dev/null | tail -n 20 || true
     exit 1
 }
 in_phase() {

@@ -14,7 +14,7 @@ export VTILE_STATE=$work/s VTILE_RUNTIME=$work/r
 trap '"$vtile" clean >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
 die() {
     echo "FAILED: $*"
-    tail -n 20 "$work/events"
+    grep -v '"type":"[sl]' "$work/events" | tail -n 20
     exit 1
 }
 measured() {
