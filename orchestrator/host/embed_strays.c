@@ -4,7 +4,6 @@
  * process is told by its program and its arguments, read again through a pidfd, so that the signal
  * reaches what was looked at and nothing that took its number.
  */
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -93,7 +92,7 @@ static int end_all(const struct search *search)
     if (!proc)
         return -errno;
     while ((entry = readdir(proc))) {
-        pid_t pid = isdigit((unsigned char)entry->d_name[0]) ? (pid_t)atoi(entry->d_name) : 0;
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
         if (pid <= 1 || !is_wanted(pid, search))
             continue;
         int code = end(pid, search);

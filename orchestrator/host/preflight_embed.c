@@ -69,15 +69,14 @@ void preflight_check_embed(const struct preflight_needs *needs, struct preflight
 void preflight_check_leftovers(const struct preflight_needs *needs, struct preflight *preflight)
 {
     static const char ending[] = ".journal";
-    char path[VT_PATH_MAX], name[64] = "";
+    char journals[VT_PATH_MAX], path[VT_PATH_MAX], name[64] = "";
     struct dirent *entry;
     unsigned dead = 0;
 
     if (!needs->state || !needs->state[0])
         return;
-    preflight_at(needs, needs->state, path, sizeof(path) - strlen("/journal"));
-    strcat(path, "/journal");
-    DIR *folder = opendir(path);
+    snprintf(journals, sizeof(journals), "%s/journal", needs->state);
+    DIR *folder = opendir(preflight_at(needs, journals, path, sizeof(path)));
     while (folder && (entry = readdir(folder))) {
         size_t len = strlen(entry->d_name);
         if (len <= strlen(ending) || strcmp(entry->d_name + len - strlen(ending), ending) != 0)

@@ -92,9 +92,9 @@ def wait_for_answers(netns, servers):
         enter_netns(netns)
         end = time.monotonic() + DEADLINE_S
         waiting = list(servers)
+        # One after the other: an answer over TLS costs an emulated guest much more than a plain
+        # one, and the front cannot give a good one before its origin does.
         while waiting and time.monotonic() < end:
-            # One after the other: an answer over TLS costs an emulated guest much more than a plain
-            # one, and the front cannot give a good one before its origin does.
             if answers(*waiting[0]):
                 waiting.pop(0)
             else:

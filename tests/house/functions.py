@@ -13,6 +13,7 @@ BANNED = re.compile(CALL.format(
 EXIT = re.compile(CALL.format("exit|abort"))
 PAUSE = re.compile(CALL.format("u?sleep|nanosleep|clock_nanosleep"))
 POLL = re.compile(r"\b(while|for) \([^\n]*(\n[^\n]*){0,4}$")
+SCRIPT_POLL = re.compile(r"\b(while|for) [^\n]*(\n[^\n]*){0,4}$")
 # A long sleep is a process to look at; a short one is a guess at how long something takes.
 SCRIPT_PAUSE = re.compile(r"\bsleep[ (]+[0-9]{0,2}(\.[0-9]+)?(?![0-9.])")
 # The loops that poll for a condition are written once.
@@ -41,6 +42,8 @@ def findings(path, text):
                     yield match, "wait for a condition instead"
     elif path.startswith("tests/") and path.endswith((".sh", ".py")) and path not in WAITS:
         for match in SCRIPT_PAUSE.finditer(text):
+            if path.endswith(".py") and SCRIPT_POLL.search(text[:match.start()]):
+                continue
             yield match, "use wait_until of tests/system/wait-until.sh"
 
 

@@ -6,8 +6,8 @@ import re
 import subprocess
 import sys
 
-# The brackets keep these patterns from matching themselves.
-PATHS = re.compile(r"/(wor[k]|far[m]|mn[t])/[a-z]|/hom[e]/[a-z]|/User[s]/")
+# The brackets keep these patterns from matching themselves. Examples have a user u.
+PATHS = re.compile(r"/(wor[k]|far[m]|mn[t])/[a-z]|/hom[e]/(?!u\b)[a-z]|/User[s]/")
 HOSTS = re.compile(r"(deb|security|snapshot|ftp)[.]debia[n]|registry[.]npmj[s]|pypi[.]or[g]"
                    r"|archive[.]ubunt[u]|[a-z][.]interna[l]\b")
 DATA = re.compile(r"^tests/(.*/)?(data|corpus|golden)/")

@@ -43,7 +43,8 @@ code=0
 
 # libvirt's test driver, as virsh sees it.
 "$vtile" host show --host test:///default --json >"$work/test.json"
-[ "$(jq -r .cpus "$work/test.json")" = "$(virsh -c test:///default nodeinfo | awk '/^CPU\(s\)/ { print $2 }')" ] || die "CPUs of test:///default"
+cpus=$(virsh -c test:///default nodeinfo | awk '/^CPU\(s\)/ { print $2 }')
+[ "$(jq -r .cpus "$work/test.json")" = "$cpus" ] || die "CPUs of test:///default"
 [ "$(jq -r .accel "$work/test.json")" = test ] || die "accel of test:///default"
 "$vtile" host show --host test:///default | grep -q '^libvirt: *'"$(virsh --version)" || die "libvirt's version"
 
@@ -59,7 +60,8 @@ jq -es 'map(select(.check == "cache")) | length == 1' "$work/check.json" >/dev/n
 [ "$(jq -r .hypervisor "$work/embed.json")" = QEMU ] || die "hypervisor of the embedded host"
 emulator=$(jq -r .emulator "$work/embed.json")
 "$emulator" --version | grep -qF "$(jq -r .hypervisor_version "$work/embed.json")" || die "QEMU's version"
-"$vtile" host check --host embed --json | jq -es 'map(select(.check == "cache")) | length == 0' >/dev/null || die "a warm cache is told cold"
+"$vtile" host check --host embed --json |
+    jq -es 'map(select(.check == "cache")) | length == 0' >/dev/null || die "a warm cache is told cold"
 [ ! -e "$VTILE_STATE/embed/vtile.lock" ] || die "host show left its lock"
 
 # A path that is too long for sockets: refused with what to do.

@@ -14,6 +14,7 @@
 #include <net/if.h>
 
 #include "base/scope.h"
+#include "base/text.h"
 #include "orchestrator/host/net.h"
 
 #define RUN "1a2b3c4d5e6f"
@@ -161,7 +162,7 @@ static void addresses_are_in_the_range_and_differ(void **state)
                 assert_int_equal(ntohl(address.s_addr) >> 17, (198u << 24 | 18u << 16) >> 17);
                 i++;
             }
-    strcpy(addresses[i++], NET_CONTROLLER);
+    vt_text_copy(addresses[i++], sizeof(*addresses), NET_CONTROLLER);
     assert_unique(addresses, i, sizeof(*addresses));
     assert_int_equal(net_address(3, 2, 0, addresses[0], NULL), 0);
     assert_string_equal(addresses[0], "198.18.3.12");

@@ -62,7 +62,7 @@ static int set_up(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
 
-    strcpy(f->root, "/tmp/vt-pre-XXXXXX");
+    vt_text_copy(f->root, sizeof(f->root), "/tmp/vt-pre-XXXXXX");
     assert_non_null(mkdtemp(f->root));
     assert_int_equal(chmod(f->root, 0755), 0);
     put(f, "/proc/meminfo", "MemTotal:  2000000 kB\nMemFree: 1 kB\nMemAvailable:  1048576 kB\n");

@@ -48,7 +48,7 @@ static int set_up(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
 
-    strcpy(f->folder, "/tmp/vt-undo-XXXXXX");
+    vt_text_copy(f->folder, sizeof(f->folder), "/tmp/vt-undo-XXXXXX");
     assert_non_null(mkdtemp(f->folder));
     assert_int_equal(vt_loop_init(&f->loop, NULL), 0);
     assert_int_equal(vt_journal_open(below(f, "j"), &f->journal, NULL), 0);
@@ -289,12 +289,11 @@ static void start_time_is_read_past_strange_names(void **state)
     }
     char path[64], comm[64] = "";
     snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
-    while (strncmp(comm, "a) S 1 (b", 9) != 0) {
+    for (; strncmp(comm, "a) S 1 (b", 9) != 0; usleep(1000)) {
         VT_AUTO_FCLOSE FILE *file = fopen(path, "r");
         assert_non_null(file);
         if (!fgets(comm, sizeof(comm), file))
             comm[0] = 0;
-        usleep(1000);
     }
     assert_int_equal(undo_process_value(pid, value, sizeof(value)), 0);
     unsigned long long start;
