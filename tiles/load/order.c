@@ -135,7 +135,7 @@ static int read_load(const json_t *order, const struct driver *driver, struct sp
                      struct vt_error *err)
 {
     const json_t *json;
-    int64_t loop;
+    int64_t loop = 0;
     int ret = vt_json_get_object(order, "load", &json, err);
 
     if (ret == 0)
