@@ -73,6 +73,20 @@ cp "$guest/vtile-agent" "$work/bin" # back: that part is still there
 "$vtile" image build --json | jq -e '.built == 0' >/dev/null || die "the kept part was made again"
 fsck.erofs "$(jq -r .roles "$work/agent.json")" >/dev/null 2>&1 || die "roles: no sound erofs"
 
+# What was damaged since does not serve, and is made again under the same name.
+roles=$(jq -r .roles "$work/nothing.json")
+truncate -s -4096 "$roles"
+[ "$(current)" = "initrd kernel packages" ] || die "a part cut short would serve: $("$vtile" image list)"
+code=0
+VTILE_STATE=$work/s VTILE_RUNTIME=$work/r "$vtile" run --host embed --spec origin >"$work/out" 2>&1 || code=$?
+{ [ "$code" -eq 2 ] && grep -q "part 'roles' is missing or damaged" "$work/out"; } || die "a run with it: $code"
+"$vtile" image build --json | jq -e '.built == 1' >/dev/null || die "it was not made again"
+kernel=$(jq -r .kernel "$work/agent.json")
+head -c "$(stat -c %s "$kernel")" /dev/zero >"$work/zeros"
+cp "$work/zeros" "$kernel"
+"$vtile" image build --json | jq -e '.built == 1' >/dev/null || die "zeros of the same size serve"
+cmp -s "$work/zeros" "$kernel" && die "zeros are still there"
+
 # Few parts are kept of a kind.
 for i in 1 2 3 4 5; do
     printf "$i" >>"$work/bin/vtile-agent"

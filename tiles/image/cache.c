@@ -14,6 +14,7 @@
 
 #include "base/scope.h"
 #include "base/text.h"
+#include "tiles/image/sums.h"
 
 #define SCRATCH_PREFIX "tmp-"
 #define ENTRIES_MAX 4096
@@ -96,11 +97,19 @@ bool image_cache_has(const struct image_cache *cache, const char *part, const ch
 {
     char path[VT_PATH_MAX];
 
-    if (image_cache_path(cache, part, key, NULL, path, NULL) < 0 || access(path, X_OK) < 0)
+    if (image_cache_path(cache, part, key, NULL, path, NULL) < 0 || access(path, X_OK) < 0 ||
+        !image_sums_hold(path, false))
         return false;
     /* Only the order of pruning depends on it. */
     utimensat(AT_FDCWD, path, NULL, 0);
     return true;
+}
+
+bool image_cache_is_whole(const struct image_cache *cache, const char *part, const char *key)
+{
+    char path[VT_PATH_MAX];
+
+    return image_cache_path(cache, part, key, NULL, path, NULL) == 0 && image_sums_hold(path, true);
 }
 
 int image_cache_scratch(const struct image_cache *cache, const char *part, char ret[VT_PATH_MAX],
@@ -127,10 +136,16 @@ int image_cache_publish(const struct image_cache *cache, const char *scratch, co
 
     if (r < 0)
         return r;
+    r = image_sums_write(scratch, err);
+    /* What has the name already is damaged, or of a version that wrote no sums. */
+    if (r == 0 && access(path, F_OK) == 0)
+        r = image_cache_discard(cache, part, key, err);
+    if (r < 0)
+        return r;
     /* The files first, then the name: a power cut between leaves a scratch folder. */
     if (fd < 0 || syncfs(fd) < 0)
         return vt_error_errno(err, VT_KIND_INFRA, errno, "write %s to disk", scratch);
-    if (rename(scratch, path) < 0 && errno != ENOTEMPTY && errno != EEXIST)
+    if (rename(scratch, path) < 0)
         return vt_error_errno(err, VT_KIND_INFRA, errno, "rename %s to %s", scratch, path);
     if (fsync(fd) < 0)
         return vt_error_errno(err, VT_KIND_INFRA, errno, "write %s to disk", path);
@@ -158,6 +173,20 @@ int image_cache_remove(const char *path, struct vt_error *err)
     }
     fts_close(fts);
     return failed ? vt_error_errno(err, VT_KIND_INFRA, failed, "remove %s", path) : 0;
+}
+
+/* Half removed it must not serve: it loses its name first. */
+int image_cache_discard(const struct image_cache *cache, const char *part, const char *key,
+                        struct vt_error *err)
+{
+    char path[VT_PATH_MAX], doomed[VT_PATH_MAX];
+    int r = image_cache_path(cache, part, key, NULL, path, err);
+
+    if (r == 0)
+        r = image_cache_scratch(cache, part, doomed, err);
+    if (r == 0 && rename(path, doomed) < 0)
+        r = vt_error_errno(err, VT_KIND_INFRA, errno, "rename %s", path);
+    return r < 0 ? r : image_cache_remove(doomed, err);
 }
 
 /* Calls each(path, name, ctx) for the folder's entries; stops at the first failure. */
@@ -280,18 +309,9 @@ int image_cache_prune(const struct image_cache *cache, const char *part, size_t 
     int r = image_cache_list(cache, &entries, &count, err);
 
     for (size_t i = 0; r == 0 && i < count; i++) {
-        char path[VT_PATH_MAX], doomed[VT_PATH_MAX];
-
         if (strcmp(entries[i].part, part) != 0 || ++seen <= keep)
             continue;
-        /* Half removed it must not serve: it loses its name first. */
-        r = image_cache_path(cache, part, entries[i].key, NULL, path, err);
-        if (r == 0)
-            r = image_cache_scratch(cache, part, doomed, err);
-        if (r == 0 && rename(path, doomed) < 0)
-            r = vt_error_errno(err, VT_KIND_INFRA, errno, "rename %s", path);
-        if (r == 0)
-            r = image_cache_remove(doomed, err);
+        r = image_cache_discard(cache, part, entries[i].key, err);
     }
     return r;
 }

@@ -29,15 +29,20 @@ int image_cache_lock(struct image_cache *cache, bool wait, struct vt_error *err)
 /* Path of a part's folder, or of a file in it where file is not NULL. */
 int image_cache_path(const struct image_cache *cache, const char *part, const char *key,
                      const char *file, char ret[VT_PATH_MAX], struct vt_error *err);
-/* Marks it as used now where it is there. */
+/* True where all its files are there with the sizes they were made with; marks it as used now. */
 bool image_cache_has(const struct image_cache *cache, const char *part, const char *key);
+/* Reads all of it: true where it is what was made, byte by byte. */
+bool image_cache_is_whole(const struct image_cache *cache, const char *part, const char *key);
 
 /* Lock held. A new empty folder. */
 int image_cache_scratch(const struct image_cache *cache, const char *part, char ret[VT_PATH_MAX],
                         struct vt_error *err);
-/* Lock held. All of scratch is on disk before it gets its name. */
+/* Lock held. All of scratch is on disk before it gets its name; what had the name is removed. */
 int image_cache_publish(const struct image_cache *cache, const char *scratch, const char *part,
                         const char *key, struct vt_error *err);
+/* Lock held. Removes a part. */
+int image_cache_discard(const struct image_cache *cache, const char *part, const char *key,
+                        struct vt_error *err);
 /* Removes a folder with all that is in it, on its own file system only. */
 int image_cache_remove(const char *path, struct vt_error *err);
 /* Lock held. Scratch folders of dead builds. */

@@ -175,7 +175,11 @@ int image_build(const struct image_options *options, struct image *ret, unsigned
     int r = work_open(&work, options, true, err);
 
     for (int i = 0; r == 0 && i < IMAGE_PARTS; i++) {
-        if (image_cache_has(&work.cache, image_parts[i].name, work.keys[i]))
+        const char *name = image_parts[i].name;
+
+        /* A run looks at sizes only; what it is told to do where a guest does not boot is this. */
+        if (image_cache_has(&work.cache, name, work.keys[i]) &&
+            image_cache_is_whole(&work.cache, name, work.keys[i]))
             continue;
         r = make_part(&work, i, err);
         built++;
@@ -203,10 +207,11 @@ int image_find(const struct image_options *options, struct image *ret, struct vt
 
     for (int i = 0; r == 0 && i < IMAGE_PARTS; i++)
         if (!image_cache_has(&work.cache, image_parts[i].name, work.keys[i]))
-            r = vt_error_set(err, VT_KIND_CONFIG, -ENOENT,
-                             "no image of what is installed now: its part '%s' is missing in %s; "
-                             "run `vtile image build`",
-                             image_parts[i].name, work.cache.folder);
+            r = vt_error_set(
+                err, VT_KIND_CONFIG, -ENOENT,
+                "no image of what is installed now: its part '%s' is missing or damaged in %s; "
+                "run `vtile image build`",
+                image_parts[i].name, work.cache.folder);
     if (r == 0)
         r = fill(&work, &image, err);
     work_close(&work);
@@ -226,7 +231,8 @@ static void mark_current(const struct image_options *options, struct image_entry
             for (int k = 0; k < IMAGE_PARTS; k++)
                 if (!strcmp(entries[i].part, image_parts[k].name) &&
                     !strcmp(entries[i].key, work.keys[k]))
-                    entries[i].current = true;
+                    entries[i].current =
+                        image_cache_has(&work.cache, entries[i].part, entries[i].key);
     work_close(&work);
 }
 
@@ -239,6 +245,11 @@ int image_list(const struct image_options *options, struct image_entry **ret, si
     size_t count = 0, kept = 0;
     int r = image_cache_folder(options, folder, sizeof folder, err);
 
+    if (r == 0 && access(folder, F_OK) < 0 && errno == ENOENT) { /* to look makes nothing */
+        *ret = NULL;
+        *ret_count = 0;
+        return 0;
+    }
     if (r == 0)
         r = image_cache_open(folder, &cache, err);
     if (r == 0)

@@ -92,6 +92,43 @@ static void a_part_is_there_once_it_is_published(void **state)
     assert_string_equal(text.data, "content");
 }
 
+/* The file holds text instead; NULL: it is gone. */
+static void damage(const char *part, char digit, const char *name, const char *text)
+{
+    char path[VT_PATH_MAX];
+
+    assert_int_equal(image_cache_path(&cache, part, key(digit), name, path, NULL), 0);
+    assert_int_equal(unlink(path), 0);
+    if (text)
+        assert_int_equal(image_file_write(path, text, strlen(text), 0600, NULL), 0);
+}
+
+static void a_damaged_part_does_not_serve(void **state)
+{
+    static const struct {
+        const char *name, *text;
+        bool has; /* sizes alone do not show it */
+    } cases[] = {
+        {"file", NULL, false},     {"file", "conten", false}, {"file", "", false},
+        {"file", "CONTENT", true}, {"sums", NULL, false},     {"sums", "", false},
+        {"sums", "x\n", false},
+    };
+
+    (void)state;
+    assert_int_equal(image_cache_lock(&cache, false, NULL), 0);
+    for (size_t i = 0; i < VT_COUNT(cases); i++) {
+        publish("roles", 'a', "content");
+        assert_true(image_cache_has(&cache, "roles", key('a')));
+        assert_true(image_cache_is_whole(&cache, "roles", key('a')));
+        damage("roles", 'a', cases[i].name, cases[i].text);
+        assert_int_equal(image_cache_has(&cache, "roles", key('a')), cases[i].has);
+        assert_false(image_cache_is_whole(&cache, "roles", key('a')));
+    }
+    /* And the next one takes its place. */
+    publish("roles", 'a', "content");
+    assert_true(image_cache_is_whole(&cache, "roles", key('a')));
+}
+
 static void scratch_folders_never_count_and_are_swept(void **state)
 {
     char scratch[VT_PATH_MAX], path[VT_PATH_MAX + 64];
@@ -296,6 +333,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_part_is_there_once_it_is_published, open_cache,
                                         close_cache),
+        cmocka_unit_test_setup_teardown(a_damaged_part_does_not_serve, open_cache, close_cache),
         cmocka_unit_test_setup_teardown(scratch_folders_never_count_and_are_swept, open_cache,
                                         close_cache),
         cmocka_unit_test_setup_teardown(pruning_keeps_what_was_used_last, open_cache, close_cache),
