@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/journal.h"
 #include "base/scope.h"
 #include "base/text.h"
@@ -19,6 +21,7 @@
 #define RUNS_MAX 4096
 #define HOSTS_MAX 4
 #define SUFFIX ".journal"
+#define BUSY_PATIENCE_NS VT_NS_PER_S
 #define STRAYS_KEPT_MAX 65536
 
 struct dead_run {
@@ -73,6 +76,19 @@ static void fail(struct clean *clean, const struct vt_error *err)
 
 /* ---- which runs are dead ---- */
 
+/* A child of libvirt holds what its parent held until it calls exec, even after the parent's end. */
+static int open_journal(struct dead_run *run, struct vt_error *err)
+{
+    const struct timespec pause = {.tv_nsec = 10 * VT_NS_PER_MS};
+    int64_t end_ns = vt_clock_now_ns() + BUSY_PATIENCE_NS;
+    int code;
+
+    while ((code = vt_journal_open(run->path, &run->journal, err)) == -EBUSY &&
+           vt_clock_now_ns() < end_ns)
+        nanosleep(&pause, NULL);
+    return code;
+}
+
 static int add_journal(struct clean *clean, const char *file)
 {
     struct dead_run *run = &clean->dead[clean->ndead];
@@ -81,7 +97,7 @@ static int add_journal(struct clean *clean, const char *file)
 
     if (n < 0 || (size_t)n >= sizeof(run->path))
         return 0;
-    int code = vt_journal_open(run->path, &run->journal, &err);
+    int code = open_journal(run, &err);
     if (code == 0) {
         clean->ndead++;
     } else if (code == -EBUSY) {

@@ -8,14 +8,17 @@
 #include <openssl/evp.h>
 #include <pwd.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/scope.h"
 #include "base/text.h"
 #include "orchestrator/host/host.h"
@@ -29,6 +32,7 @@
 #define RUN_MARK_NAME "made-by-vtile"
 #define RUN_MARK RUN_LIBVIRT "/" RUN_MARK_NAME
 #define USERS_MAX (4 << 20)
+#define ORPHAN_PATIENCE_NS (3 * VT_NS_PER_S)
 #define LOG_MAX_BYTES (1 << 20)
 
 /* The VMs run as this process's user, without what only a daemon can give them: other users,
@@ -100,10 +104,24 @@ static int busy(int fd, const char *root, struct vt_error *err)
                         root, holder.run[0] ? holder.run : "?", (int)holder.pid);
 }
 
+/* The holder is dead, but a child that it had just forked has the lock until it calls exec. */
+static bool is_orphaned(int fd)
+{
+    int saved = errno;
+    struct embed_holder holder;
+
+    read_holder(fd, &holder);
+    bool dead = holder.pid > 0 && kill(holder.pid, 0) < 0 && errno == ESRCH;
+    errno = saved;
+    return dead;
+}
+
 /* A lock of the open file description, which a look (F_OFD_GETLK) does not disturb. */
 static int take_lock(struct embed *embed, const char *run, struct vt_error *err)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    const struct timespec pause = {.tv_nsec = 10 * VT_NS_PER_MS};
+    int64_t end_ns = vt_clock_now_ns() + ORPHAN_PATIENCE_NS;
     char path[VT_PATH_MAX], line[64];
 
     below(embed, "vtile.lock", path, sizeof(path));
@@ -112,6 +130,11 @@ static int take_lock(struct embed *embed, const char *run, struct vt_error *err)
         if (fd < 0)
             return vt_error_errno(err, VT_KIND_CONFIG, errno, "open %s", path);
         if (fcntl(fd, F_OFD_SETLK, &lock) < 0) {
+            if ((errno == EAGAIN || errno == EACCES) && is_orphaned(fd) &&
+                vt_clock_now_ns() < end_ns) {
+                nanosleep(&pause, NULL);
+                continue;
+            }
             if (errno == EAGAIN || errno == EACCES)
                 return busy(fd, embed->root, err);
             return vt_error_errno(err, VT_KIND_INFRA, errno, "lock %s", path);
