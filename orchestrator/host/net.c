@@ -134,7 +134,7 @@ static int make_bridge(struct net *net, const char *run, struct vt_journal *jour
 int net_enter(const char *run, struct vt_journal *journal, struct net *ret, struct vt_error *err)
 {
     struct net net = {.outer_net_fd = -1, .range_fd = -1};
-    uint64_t folder_id, netns_id, bridge_id;
+    uint64_t folder_id = 0, netns_id = 0, bridge_id = 0;
     int code = outer_check_alone(err);
 
     if (code == 0)

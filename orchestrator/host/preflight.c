@@ -167,7 +167,7 @@ static int free_space(const struct preflight_needs *needs, const char *path, uin
 static void check_space(const struct preflight_needs *needs, const char *path, uint64_t wanted,
                         const char *act, struct preflight *preflight)
 {
-    uint64_t bytes;
+    uint64_t bytes = 0;
 
     if (!path || !path[0] || !wanted)
         return;

@@ -83,7 +83,7 @@ static int start_client(struct run *run, struct vt_error *err)
     const char *const argv[] = {run->agent_path, "--client", "--config", run->client_config, NULL};
     struct vt_proc_spec spec = VT_PROC_SPEC_INIT;
     char value[64];
-    uint64_t id;
+    uint64_t id = 0;
     int ret;
 
     ret = vt_journal_intent(run->journal, UNDO_PROCESS, RUN_CLIENT_AGENT, "", "", &id, err);

@@ -27,7 +27,7 @@ static int make_folder(const char *path, struct vt_error *err)
 static int open_journal(struct run *run, struct vt_error *err)
 {
     char path[VT_PATH_MAX + 64];
-    uint64_t id;
+    uint64_t id = 0;
     int ret;
 
     snprintf(path, sizeof(path), "%s/%s.journal", run->state.journals, run->id);

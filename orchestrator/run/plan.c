@@ -159,7 +159,7 @@ static int plan_vms(struct run *run, unsigned tiles, struct vt_error *err)
     ret = net_role_letters(short_names, run->spec.nroles, letters, err);
     if (ret < 0)
         return ret;
-    run->vms = calloc(tiles * run->spec.nroles, sizeof(*run->vms));
+    run->vms = calloc(tiles * run->spec.nroles + 1, sizeof(*run->vms));
     run->loads = calloc(tiles * ndriven + 1, sizeof(*run->loads));
     if (!run->vms || !run->loads)
         return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "plan of %u tiles", tiles);

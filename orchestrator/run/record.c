@@ -115,7 +115,7 @@ int run_record_schedule(struct run *run, const struct run_load *load, const json
                         struct vt_error *err)
 {
     struct vt_record_schedule schedule = {.tile = load->vm->tile};
-    int64_t steps, window_steps;
+    int64_t steps = 0, window_steps = 0;
     const char *hash;
     int ret = vt_json_get_string(result, "hash", &hash, err);
 
