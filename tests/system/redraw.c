@@ -70,8 +70,8 @@ static int fill_order(struct record_reader *reader, unsigned tile, const char *r
 static int redraw(const char *path, unsigned tile, const char *role, struct vt_error *err)
 {
     struct record_reader *reader = NULL;
-    struct vt_record_schedule recorded;
-    struct schedule schedule;
+    struct vt_record_schedule recorded = {0};
+    struct schedule schedule = {0};
     uint64_t window_steps = 0;
     int code = record_open_read(path, &reader, err);
 
