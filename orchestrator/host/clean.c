@@ -76,7 +76,8 @@ static void fail(struct clean *clean, const struct vt_error *err)
 
 /* ---- which runs are dead ---- */
 
-/* A child of libvirt holds what its parent held until it calls exec, even after the parent's end. */
+/* A child of libvirt holds what its parent held until it calls exec, also after the parent's end.
+ */
 static int open_journal(struct dead_run *run, struct vt_error *err)
 {
     const struct timespec pause = {.tv_nsec = 10 * VT_NS_PER_MS};

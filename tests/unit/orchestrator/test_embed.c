@@ -22,6 +22,7 @@
 #include <libvirt/libvirt.h>
 #include <libvirt/virterror.h>
 
+#include "base/journal.h"
 #include "base/scope.h"
 #include "orchestrator/host/embed.h"
 #include "orchestrator/host/undo.h"
@@ -321,6 +322,33 @@ static void managed_save_and_nvram_do_not_stop_clean(void **state)
     assert_nothing_left();
 }
 
+/* A child between fork and exec, as libvirt makes them, outlives its killed parent with the locks
+ * of journal and folder. */
+static void locks_of_a_dead_run_are_waited_for(void **state)
+{
+    struct vt_journal *journal;
+    struct embed embed;
+    char path[256], root[128];
+    int removed;
+
+    (void)state;
+    snprintf(path, sizeof(path), "%s/journal/%s.journal", folder, mini_run);
+    path_below(root, sizeof(root), "embed");
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (vt_journal_open(path, &journal, NULL) < 0 || embed_open(root, "x", &embed, NULL) < 0)
+            _exit(1);
+        if (fork() == 0) {
+            usleep(300000);
+            _exit(0);
+        }
+        kill(getpid(), SIGKILL);
+    }
+    assert_int_equal(exit_code(pid), -SIGKILL);
+    assert_int_equal(mini_clean(folder, &removed, false), 0);
+    assert_nothing_left(); /* nor the journal */
+}
+
 /* What is on disk when a driver is killed between its first note of a domain and the pid: as
  * libvirt 9.0 writes it. Read again, it would be a domain that can never be destroyed. */
 static void half_started_domain_is_forgotten(void **state)
@@ -393,6 +421,7 @@ int main(void)
         T(clean_touches_nothing_else),
         T(lost_state_is_made_up_for_by_the_mark),
         T(managed_save_and_nvram_do_not_stop_clean),
+        T(locks_of_a_dead_run_are_waited_for),
         T(half_started_domain_is_forgotten),
         T(killed_anywhere_clean_leaves_nothing),
     };
