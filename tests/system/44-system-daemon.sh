@@ -155,7 +155,8 @@ code=0
 wait "$pid" || code=$?
 # Without a driven role there is nothing to judge, which is all that is wrong with it.
 [ "$code" -eq 3 ] || die "exit code $code"
-jq -es '.[-1] | .type == "result" and [.reasons[] | select(.grade == "INVALID").code] == ["no-load"]' "$work/events" >/dev/null || die "result"
+invalid=$(jq -s -c '.[-1] | select(.type == "result") | [.reasons[] | select(.grade == "INVALID").code]' "$work/events")
+[ "$invalid" = '["no-load"]' ] || die "reasons: $invalid"
 "$vtile" results verify "$(jq -rs '.[-1].archive' "$work/events")" || die "verify"
 outside >"$work/after"
 diff "$work/before" "$work/after" || die "the run left something behind, or took something"
@@ -179,7 +180,7 @@ start_run --spec web --host qemu:///system
 wait_until 300 loaded || die "no load"
 jq -es 'map(select(.type == "note" and .level == "error")) == []' "$work/events" >/dev/null || die "errors"
 kill_run
-refused 'run `vtile clean`' --host qemu:///system
+refused 'a dead run' --host qemu:///system
 "$vtile" clean >"$work/clean" || die "clean: $(cat "$work/clean")"
 [ "$(grep -c '^removed domain' "$work/clean")" -eq 3 ] || die "three domains were there: $(cat "$work/clean")"
 outside >"$work/after"

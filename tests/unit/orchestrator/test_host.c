@@ -403,6 +403,12 @@ static void uri_is_chosen(void **state)
     assert_true(host_uri_is_embed("qemu:///embed?root=/a"));
     assert_false(host_uri_is_embed("qemu:///embedded"));
     assert_false(host_uri_is_embed("qemu:///system"));
+    assert_true(host_uri_is_system("qemu:///system"));
+    assert_true(host_uri_is_system("qemu+unix:///system?socket=/x"));
+    assert_false(host_uri_is_system("qemu:///session"));
+    assert_false(host_uri_is_system("qemu+ssh://far/system"));
+    assert_false(host_uri_is_system("qemu:///embed?root=/a"));
+    assert_false(host_uri_is_system("test:///default"));
 
     /* A socket that somebody listens on answers; its file alone does not. */
     assert_non_null(mkdtemp(path));
@@ -443,6 +449,24 @@ static void capabilities_are_read(void **state)
                      0);
     assert_string_equal(info.emulator, "");
     assert_true(info.kvm_listed);
+    assert_false(info.user_known);
+    /* As a daemon of Debian tells it. */
+    assert_int_equal(
+        calls_parse_capabilities(
+            "<capabilities><host><secmodel><model>apparmor</model><doi>0</doi></secmodel>"
+            "<secmodel><model>dac</model><doi>0</doi><baselabel type='kvm'>+64055:+108</baselabel>"
+            "<baselabel type='qemu'>+64055:+108</baselabel></secmodel></host></capabilities>",
+            &info, NULL),
+        0);
+    assert_true(info.user_known);
+    assert_int_equal(info.user, 64055);
+    assert_int_equal(info.group, 108);
+    assert_int_equal(calls_parse_capabilities(
+                         "<capabilities><host><secmodel><model>dac</model><baselabel>qemu:qemu"
+                         "</baselabel></secmodel></host></capabilities>",
+                         &info, NULL),
+                     0);
+    assert_false(info.user_known);
     assert_int_equal(calls_parse_capabilities("<capab", &info, NULL), -EBADMSG);
 }
 

@@ -115,8 +115,10 @@ static void assert_found(struct fixture *f, const char *check, enum preflight_le
 {
     const struct preflight_finding *finding = find(f, check);
 
-    if (!finding)
+    if (!finding) {
         fail_msg("nothing about %s", check);
+        return; /* never: for readers who do not know that */
+    }
     assert_int_equal(finding->level, level);
     if (!strstr(finding->what, what))
         fail_msg("'%s' is not in '%s'", what, finding->what);
@@ -333,6 +335,69 @@ static void firewall_that_eats_bridged_frames_is_warned_of(void **state)
     assert_null(find(f, "firewall"));
 }
 
+/* ---- a system daemon ---- */
+
+static void names_and_addresses_must_be_free_on_a_system_daemon(void **state)
+{
+    static const char head[] =
+        "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
+        "eth0\t00000000\t0102A8C0\t0003\t0\t0\t100\t00000000\t0\t0\t0\n";
+    struct fixture *f = *state;
+    struct preflight_needs needs = needs_of(f);
+    char text[512];
+
+    needs.uri = "qemu:///system";
+    f->domains[1].nnics = 1;
+    f->domains[1].nics[0] = (struct vt_nic){"02:00:00:00:00:01", "vt-1a2b3c-001w", ""};
+    put(f, "/run/netns/vt-1a2b3c", ""); /* concerns embedded hosts only */
+    put(f, "/proc/net/route", head);
+    put(f, "/proc/net/dev", "Inter-|\n    lo: 0 0\nvt-1a2b3c-0010: 0\nxvt-1a2b3c-br: 0\n");
+    preflight_run(&needs, &f->found);
+    assert_null(find(f, "names"));
+    assert_null(find(f, "host"));
+
+    put(f, "/proc/net/dev", "Inter-|\n    lo: 0 0\nvt-1a2b3c-001w: 0\n");
+    preflight_run(&needs, &f->found);
+    assert_found(f, "names", PREFLIGHT_ERROR, "interface vt-1a2b3c-001w");
+    put(f, "/proc/net/dev", "Inter-|\n    lo: 0 0\nvt-1a2b3c-br: 0\n");
+    preflight_run(&needs, &f->found);
+    assert_found(f, "names", PREFLIGHT_ERROR, "interface vt-1a2b3c-br");
+
+    snprintf(text, sizeof(text), "%swg0\t000013C6\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0\n",
+             head);
+    put(f, "/proc/net/route", text);
+    preflight_run(&needs, &f->found);
+    assert_found(f, "host", PREFLIGHT_ERROR, "are routed to wg0");
+    snprintf(text, sizeof(text),
+             "%svt-999999-br\t000012C6\t00000000\t0001\t0\t0\t0\t0000FEFF\t0\t0\t0\n", head);
+    put(f, "/proc/net/route", text);
+    preflight_run(&needs, &f->found);
+    assert_found(f, "host", PREFLIGHT_ERROR, "a dead run 999999 left its bridge");
+
+    /* An embedded host has all of that to itself. */
+    needs.uri = EMBED_URI;
+    unlink(at(f, "/run/netns/vt-1a2b3c"));
+    preflight_run(&needs, &f->found);
+    assert_null(find(f, "names"));
+    assert_null(find(f, "host"));
+}
+
+static void input_that_is_dropped_is_warned_of(void **state)
+{
+    struct fixture *f = *state;
+    struct preflight_needs needs = needs_of(f);
+
+    put(f, "/iptables-S-INPUT", "-P INPUT DROP\n-A INPUT -i lo -j ACCEPT\n");
+    preflight_run(&needs, &f->found);
+    assert_null(find(f, "firewall"));
+    needs.uri = "qemu:///system";
+    preflight_run(&needs, &f->found);
+    assert_found(f, "firewall", PREFLIGHT_WARNING, "INPUT chain drops");
+    put(f, "/iptables-S-INPUT", "-P INPUT ACCEPT\n");
+    preflight_run(&needs, &f->found);
+    assert_null(find(f, "firewall"));
+}
+
 /* ---- "Permission denied" has two doors ---- */
 
 static void folder_that_qemu_cannot_pass_is_named(void **state)
@@ -489,6 +554,8 @@ int main(void)
         T(equal_macs_are_refused),
         cmocka_unit_test(default_drop_is_read_from_both_tools),
         T(firewall_that_eats_bridged_frames_is_warned_of),
+        T(names_and_addresses_must_be_free_on_a_system_daemon),
+        T(input_that_is_dropped_is_warned_of),
         T(folder_that_qemu_cannot_pass_is_named),
         T(owner_and_group_bits_count),
         T(apparmor_denial_is_read_from_its_line),
