@@ -208,7 +208,7 @@ static int make_tap(const char *name)
 
 static int add_tap(int fd, const char *name, int bridge_index)
 {
-    struct rtnl_link tap;
+    struct rtnl_link tap = {0};
     int code = make_tap(name);
 
     if (code == 0)
