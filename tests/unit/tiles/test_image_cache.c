@@ -160,9 +160,9 @@ static void pruning_keeps_what_was_used_last(void **state)
 
     (void)state;
     assert_int_equal(image_cache_lock(&cache, false, NULL), 0);
-    for (char digit = '1'; digit <= '5'; digit++) {
-        publish("roles", digit, "x");
-        set_used("roles", digit, 1000 + digit);
+    for (const char *digit = "12345"; *digit; digit++) {
+        publish("roles", *digit, "x");
+        set_used("roles", *digit, 1000 + *digit);
     }
     publish("kernel", '1', "x");
     set_used("kernel", '1', 1);
