@@ -10,6 +10,7 @@
 #include "base/scope.h"
 #include "orchestrator/results_archive.h"
 #include "orchestrator/state.h"
+#include "results/result.h"
 
 #define LIST_MAX 100000
 
@@ -172,8 +173,11 @@ static int print_table(const struct row *rows, size_t n, struct vt_error *err)
     if (r != 0)
         return vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "print the list");
     for (size_t i = 0; i < n; i++) {
-        if (rows[i].refused[0])
-            printf("%s\n", rows[i].refused);
+        VT_AUTO_BUF struct vt_buf text = VT_BUF_INIT(8 * VT_ERROR_TEXT_MAX);
+
+        result_print_text(&text, rows[i].refused); /* it holds the file's name */
+        if (text.len)
+            puts(text.data);
     }
     return 0;
 }

@@ -59,7 +59,7 @@ static int read_id(const char *path, char id[2 * ID_BYTES + 1], struct vt_error 
 {
     char text[2 * ID_BYTES + 2] = "";
     unsigned char bytes[ID_BYTES];
-    VT_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    VT_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
     if (fd < 0)
         return errno == ENOENT ? -ENOENT

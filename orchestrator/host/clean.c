@@ -72,6 +72,8 @@ static void fail(struct clean *clean, const struct vt_error *err)
     clean->result.left++;
     if (clean->first.kind == VT_KIND_NONE)
         clean->first = *err;
+    else
+        say(clean, "%s", err->text);
 }
 
 /* ---- which runs are dead ---- */

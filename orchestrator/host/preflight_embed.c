@@ -81,7 +81,8 @@ void preflight_check_leftovers(const struct preflight_needs *needs, struct prefl
         size_t len = strlen(entry->d_name);
         if (len <= strlen(ending) || strcmp(entry->d_name + len - strlen(ending), ending) != 0)
             continue;
-        VT_AUTO_CLOSE int fd = openat(dirfd(folder), entry->d_name, O_RDONLY | O_CLOEXEC);
+        VT_AUTO_CLOSE int fd =
+            openat(dirfd(folder), entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
         if (fd < 0 || flock(fd, LOCK_SH | LOCK_NB) < 0)
             continue;
         if (dead++ == 0)

@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/scope.h"
 #include "base/text.h"
+#include "results/result.h"
 
 #define PLAIN_EVERY_NS (10 * VT_NS_PER_S)
 #define P95 950000
@@ -85,13 +87,16 @@ static void take_load(struct watch_terminal *t, const struct vt_load_second *loa
 static void take_text(struct watch_terminal *t, const struct vt_event *event)
 {
     static const char *const names[] = {"", "warning: ", "error: "};
+    VT_AUTO_BUF struct vt_buf text = VT_BUF_INIT(4 * VT_ERROR_TEXT_MAX);
 
+    /* It may be a guest that says this: nothing of it is an order to the terminal. */
+    result_print_text(&text, event->text ? event->text : "");
     if (event->level != VT_LEVEL_INFO)
         t->warnings++;
     clear_line(t);
     fprintf(t->out, "[%6.1f s] %s%s%s%s\n", seconds(event->time_ns - t->start_ns),
             names[event->level], event->source ? event->source : "", event->source ? ": " : "",
-            event->text ? event->text : "");
+            text.data ? text.data : "");
 }
 
 static void take(struct vt_sink *sink, const struct vt_event *event)

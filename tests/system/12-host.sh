@@ -64,6 +64,18 @@ emulator=$(jq -r .emulator "$work/embed.json")
     jq -es 'map(select(.check == "cache")) | length == 0' >/dev/null || die "a warm cache is told cold"
 [ ! -e "$VTILE_STATE/embed/vtile.lock" ] || die "host show left its lock"
 
+# What is no journal where journals stand: each is told, none is waited for, all stay.
+mkdir -p "$work/junk/journal"
+mkfifo "$work/junk/journal/000000000001.journal"
+ln -s /dev/zero "$work/junk/journal/000000000002.journal"
+truncate -s 1T "$work/junk/journal/000000000003.journal"
+code=0
+VTILE_STATE=$work/junk timeout 30 "$vtile" clean >"$work/out" 2>&1 || code=$?
+{ [ "$code" -eq 4 ] && [ "$(grep -c '/junk/journal/00000000000[123].journal: ' "$work/out")" -eq 3 ]; } ||
+    die "clean among junk: exit code $code: $(cat "$work/out")"
+[ "$(find "$work/junk/journal" -name '*.journal' | wc -l)" -eq 3 ] || die "clean removed what is not its own"
+VTILE_STATE=$work/junk timeout 30 "$vtile" host check --host embed >"$work/out" || die "host check among junk: $?"
+
 # A path that is too long for sockets: refused with what to do.
 code=0
 VTILE_STATE=$work/$(printf 'x%.0s' $(seq 60)) "$vtile" host check --host embed >"$work/out" || code=$?
