@@ -28,11 +28,11 @@ struct vt_nic {
     char bridge[VT_IFNAME_MAX]; /* a bridge of the host, or "" */
 };
 struct vt_domain {
-    char name[64];  /* vt-<6hex>-003-db */
+    char name[64]; /* vt-<6hex>-003-db */
     char uuid[37];
-    char run[33];   /* run and controller stand in <metadata>: our mark */
+    char run[33]; /* run and controller stand in <metadata>: our mark */
     char controller[33];
-    unsigned tile;  /* 1-based */
+    unsigned tile; /* 1-based */
     char role[16];
     enum vt_accel accel;
     unsigned vcpus;

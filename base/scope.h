@@ -33,17 +33,17 @@ static inline void vt_scope_fclose(FILE **f)
 #define VT_AUTO_FCLOSE __attribute__((cleanup(vt_scope_fclose)))
 
 /* Returns the value and leaves NULL / -1 behind, so that the scope releases nothing. */
-#define vt_take_ptr(p)                                                                             \
-    ({                                                                                             \
-        __auto_type vt_taken_ = (p);                                                               \
-        (p) = NULL;                                                                                \
-        vt_taken_;                                                                                 \
+#define vt_take_ptr(p)               \
+    ({                               \
+        __auto_type vt_taken_ = (p); \
+        (p) = NULL;                  \
+        vt_taken_;                   \
     })
-#define vt_take_fd(fd)                                                                             \
-    ({                                                                                             \
-        int vt_taken_ = (fd);                                                                      \
-        (fd) = -1;                                                                                 \
-        vt_taken_;                                                                                 \
+#define vt_take_fd(fd)        \
+    ({                        \
+        int vt_taken_ = (fd); \
+        (fd) = -1;            \
+        vt_taken_;            \
     })
 
 #define VT_COUNT(array) (sizeof(array) / sizeof((array)[0]))

@@ -19,9 +19,9 @@
 enum knob_stage { KNOB_HOST, KNOB_DOMAIN, KNOB_LIVE };
 
 struct knob_change {
-    char object[1024];    /* file or attribute under the root: "proc/sys/kernel/numa_balancing" */
+    char object[1024]; /* file or attribute under the root: "proc/sys/kernel/numa_balancing" */
     char current[256], wanted[256];
-    char reason[160];     /* for people */
+    char reason[160]; /* for people */
 };
 struct knob_plan {
     struct knob_change *changes;

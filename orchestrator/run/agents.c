@@ -221,7 +221,7 @@ int run_expect_agent(struct run *run, struct run_vm *vm, struct vt_error *err)
     vt_text_copy(conf->agent, sizeof(conf->agent), agent);
     vt_text_copy(conf->hostname, sizeof(conf->hostname), agent);
     vt_text_copy(conf->role, sizeof(conf->role), vm ? vm->role->name : "client");
-    snprintf(conf->controller, sizeof(conf->controller), "%s:%u", NET_CONTROLLER, HUB_PORT);
+    snprintf(conf->controller, sizeof(conf->controller), "%s:%d", NET_CONTROLLER, HUB_PORT);
     if (vm) {
         conf->tile = vm->tile;
         vt_text_copy(conf->mac, sizeof(conf->mac), vm->domain.nics[0].mac);

@@ -59,7 +59,7 @@ int engine_new(struct vt_loop *loop, const struct engine_config *config,
 void engine_open(struct engine *engine);
 /* A T0 in the past makes the first steps late (wake lag). */
 int engine_start(struct engine *engine, int64_t t0_ns, struct vt_error *err);
-void engine_stop(struct engine *engine); /* at once; open steps fail at their age */
+void engine_stop(struct engine *engine);           /* at once; open steps fail at their age */
 struct engine *engine_free(struct engine *engine); /* NULL ok; returns NULL */
 
 #endif
