@@ -141,6 +141,18 @@ static int find_journals(struct clean *clean, struct vt_error *err)
     return code;
 }
 
+/* Before anything is looked at: they might still change it. */
+static void end_orphans(struct clean *clean)
+{
+    for (size_t i = 0; i < clean->ndead; i++)
+        for (size_t j = 0; j < vt_journal_count(clean->dead[i].journal); j++) {
+            const struct vt_journal_entry *entry =
+                vt_journal_entry_at(clean->dead[i].journal, j);
+            if (!strcmp(entry->kind, UNDO_NETNS) && entry->state != VT_JOURNAL_UNDONE)
+                embed_end_orphans(entry->object);
+        }
+}
+
 static bool is_live(const struct clean *clean, const char *run)
 {
     for (size_t i = 0; i < clean->nlive; i++)
@@ -469,6 +481,8 @@ static void work(struct clean *clean)
         remove_marked(clean, i);
     end_strays(clean);
     remove_probes(clean);
+    if (clean->embed.root[0])
+        embed_remove_stale_pids(clean->embed.root);
     for (size_t i = 0; i < clean->nhosts; i++)
         if (clean->hosts[i].host)
             close_host(clean, &clean->hosts[i].host);
@@ -497,6 +511,8 @@ int clean_run(const struct clean_settings *settings, struct clean_result *ret, s
     struct clean clean = {.settings = settings};
     int code = find_journals(&clean, err);
 
+    if (code == 0)
+        end_orphans(&clean);
     if (code == 0)
         code = take_embed(&clean, err);
     if (code == 0) {

@@ -8,12 +8,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/scope.h"
@@ -28,6 +31,7 @@
 struct search {
     const char *uuid; /* a whole argument, or NULL */
     const char *root; /* a folder that an argument holds, or NULL */
+    ino_t netns;      /* of the network namespace that it is in, or 0: an emulator anywhere */
     const pid_t *keep;
     size_t nkeep;
 };
@@ -64,8 +68,23 @@ static bool arguments_match(pid_t pid, const struct search *search)
     return false;
 }
 
+static bool is_copy_in(pid_t pid, ino_t netns)
+{
+    char path[64];
+    struct stat info, ours;
+
+    snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)pid);
+    if (pid == getpid() || stat(path, &info) < 0 || info.st_ino != netns)
+        return false;
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+    return stat(path, &info) == 0 && stat("/proc/self/exe", &ours) == 0 &&
+           info.st_ino == ours.st_ino && info.st_dev == ours.st_dev;
+}
+
 static bool is_wanted(pid_t pid, const struct search *search)
 {
+    if (search->netns)
+        return is_copy_in(pid, search->netns);
     for (size_t i = 0; i < search->nkeep; i++)
         if (search->keep[i] == pid)
             return false;
@@ -117,6 +136,44 @@ int embed_end_strays(const char *root, const pid_t *known, size_t nknown)
     struct search search = {.root = root, .keep = known, .nkeep = nknown};
 
     return end_all(&search);
+}
+
+int embed_end_orphans(const char *netns_path)
+{
+    struct search search = {0};
+    struct statfs kind;
+    struct stat info;
+
+    if (statfs(netns_path, &kind) < 0 || kind.f_type != NSFS_MAGIC || stat(netns_path, &info) < 0)
+        return 0;
+    search.netns = info.st_ino;
+    return end_all(&search);
+}
+
+int embed_remove_stale_pids(const char *root)
+{
+    char path[VT_PATH_MAX];
+    struct dirent *entry;
+    int n = 0;
+
+    snprintf(path, sizeof(path), "%s/run/qemu", root);
+    DIR *folder = opendir(path);
+    while (folder && (entry = readdir(folder))) {
+        size_t len = strlen(entry->d_name);
+        if (len <= 4 || strcmp(entry->d_name + len - 4, ".pid") != 0 ||
+            !strcmp(entry->d_name, "driver.pid"))
+            continue;
+        entry->d_name[len - 4] = 0;
+        pid_t pid = embed_domain_pid(root, entry->d_name);
+        snprintf(path, sizeof(path), "%s/run/qemu/%s.xml", root, entry->d_name);
+        if (access(path, F_OK) == 0 || (pid > 0 && program_is_qemu(pid)))
+            continue;
+        snprintf(path, sizeof(path), "%s/run/qemu/%s.pid", root, entry->d_name);
+        n += unlink(path) == 0;
+    }
+    if (folder)
+        closedir(folder);
+    return n;
 }
 
 /* libvirt names a domain's folders domain-<id>-<the first 20 bytes of its name>

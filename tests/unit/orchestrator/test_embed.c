@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -349,6 +350,48 @@ static void locks_of_a_dead_run_are_waited_for(void **state)
     assert_nothing_left(); /* nor the journal */
 }
 
+/* One that has closed what it inherited and has not called exec yet. */
+static pid_t *orphan;
+
+static void fork_orphan(const char *uri)
+{
+    (void)uri;
+    *orphan = fork();
+    if (*orphan == 0) {
+        closefrom(0);
+        pause();
+        _exit(0);
+    }
+}
+
+static void orphans_of_a_dead_run_are_ended(void **state)
+{
+    char path[64], line[512] = "";
+    int removed;
+
+    (void)state;
+    orphan = mmap(NULL, sizeof(*orphan), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(orphan, MAP_FAILED);
+    pid_t pid = start_and_wait(fork_orphan);
+    path_below(line, sizeof(line), "embed/run/qemu/vt-gone.pid");
+    int fd = open(line, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(write(fd, "1\n", 2), 2); /* not an emulator */
+    close(fd);
+    kill(pid, SIGKILL);
+    exit_code(pid);
+    assert_int_equal(mini_clean(folder, &removed, false), 0);
+    assert_int_equal(removed, 4);
+    assert_nothing_left(); /* nor that pid file */
+    /* gone, or dead and not yet reaped by init */
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)*orphan);
+    FILE *f = fopen(path, "r");
+    if (f && fgets(line, sizeof(line), f))
+        assert_non_null(strstr(line, ") Z "));
+    if (f)
+        fclose(f);
+    munmap(orphan, sizeof(*orphan));
+}
+
 /* What is on disk when a driver is killed between its first note of a domain and the pid: as
  * libvirt 9.0 writes it. Read again, it would be a domain that can never be destroyed. */
 static void half_started_domain_is_forgotten(void **state)
@@ -422,6 +465,7 @@ int main(void)
         T(lost_state_is_made_up_for_by_the_mark),
         T(managed_save_and_nvram_do_not_stop_clean),
         T(locks_of_a_dead_run_are_waited_for),
+        T(orphans_of_a_dead_run_are_ended),
         T(half_started_domain_is_forgotten),
         T(killed_anywhere_clean_leaves_nothing),
     };
