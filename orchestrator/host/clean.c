@@ -146,8 +146,7 @@ static void end_orphans(struct clean *clean)
 {
     for (size_t i = 0; i < clean->ndead; i++)
         for (size_t j = 0; j < vt_journal_count(clean->dead[i].journal); j++) {
-            const struct vt_journal_entry *entry =
-                vt_journal_entry_at(clean->dead[i].journal, j);
+            const struct vt_journal_entry *entry = vt_journal_entry_at(clean->dead[i].journal, j);
             if (!strcmp(entry->kind, UNDO_NETNS) && entry->state != VT_JOURNAL_UNDONE)
                 embed_end_orphans(entry->object);
         }
