@@ -82,7 +82,10 @@ tar -xf "$archive" -C "$work/x"
 "$VTILE_BUILD/tests/redraw" "$work/x/record.sqlite" 1 web >"$work/schedule" || die "redraw"
 python3 "$(dirname "$0")/replay.py" "$work/x/record.sqlite" "$work/schedule" 1 web || die "replay"
 
-left=$(ip netns list | grep '^vt-' || true; find "$VTILE_RUNTIME" "$VTILE_STATE/journal" -mindepth 1
-    ip -o link show | grep ' vt-' || true; pgrep -f "guest=vt-.*$work" || true)
+# Only what is this run's own: others may be at work on this machine.
+mark=$(sed -n 's/.*"text":"run \([0-9a-f]\{6\}\).*/vt-\1/p' "$work/events" | head -n 1)
+[ -n "$mark" ] || die "no run id"
+left=$(ip netns list | grep "^$mark" || true; find "$VTILE_RUNTIME" "$VTILE_STATE/journal" -mindepth 1
+    ip -o link show | grep "$mark" || true; pgrep -f "guest=$mark" || true)
 [ -z "$left" ] || die "left behind: $left"
 echo "score $(python3 -c 'import json,sys; print(json.loads(open(sys.argv[1]).readlines()[-1])["score"])' "$work/events")"

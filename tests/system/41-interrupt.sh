@@ -37,8 +37,11 @@ assert last["type"] == "result" and last["verdict"] == "INVALID", last
 assert "interrupted" in {r["code"] for r in last["reasons"]}, last
 PY
 "$vtile" results verify "$(ls "$VTILE_STATE"/results/*.vtar)" || die "verify"
-left=$(ip netns list | grep '^vt-' || true; find "$VTILE_RUNTIME" "$VTILE_STATE/journal" -mindepth 1
-    ip -o link show | grep ' vt-' || true; pgrep -f "guest=vt-.*$work" || true)
+# Only what is this run's own: others may be at work on this machine.
+mark=$(sed -n 's/.*"text":"run \([0-9a-f]\{6\}\).*/vt-\1/p' "$work/events" | head -n 1)
+[ -n "$mark" ] || die "no run id"
+left=$(ip netns list | grep "^$mark" || true; find "$VTILE_RUNTIME" "$VTILE_STATE/journal" -mindepth 1
+    ip -o link show | grep "$mark" || true; pgrep -f "guest=$mark" || true)
 [ -z "$left" ] || die "left behind: $left"
 
 # Before the host has answered; and by a terminal that goes away. The archive is there in both.
