@@ -62,8 +62,11 @@ static int read_id(const char *path, char id[2 * ID_BYTES + 1], struct vt_error 
     VT_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
     if (fd < 0)
-        return errno == ENOENT ? -ENOENT
-                               : vt_error_errno(err, VT_KIND_CONFIG, errno, "read %s", path);
+        return errno == ENOENT
+                   ? -ENOENT
+                   : vt_error_errno(err, VT_KIND_CONFIG, errno,
+                                    "read %s (sudo, or VTILE_STATE for a folder of your own)",
+                                    path);
     if (read(fd, text, sizeof(text) - 1) < 0)
         return vt_error_errno(err, VT_KIND_INFRA, errno, "read %s", path);
     text[strcspn(text, "\n")] = 0;
@@ -126,7 +129,9 @@ static int make_folder(const char *path, mode_t mode, struct vt_error *err)
         if (slash)
             *slash = 0;
         if (mkdir(part, mode) < 0 && errno != EEXIST)
-            return vt_error_errno(err, VT_KIND_CONFIG, errno, "make the folder %s", part);
+            return vt_error_errno(
+                err, VT_KIND_CONFIG, errno,
+                "make the folder %s (VTILE_STATE and VTILE_RUNTIME choose others)", part);
         if (!slash)
             return 0;
         *slash = '/';

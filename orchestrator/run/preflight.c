@@ -93,8 +93,7 @@ static int start_preflight(struct run *run, struct vt_error *err)
         domains[i] = run->vms[i].domain;
     preflight_run(&needs, found);
     if (run->image_error.kind != VT_KIND_NONE)
-        preflight_add(found, PREFLIGHT_ERROR, "image", run->image_error.text,
-                      "run `vtile image build`");
+        preflight_add(found, PREFLIGHT_ERROR, "image", run->image_error.text, "");
     for (unsigned i = 0; i < found->n; i++) {
         const struct preflight_finding *f = &found->findings[i];
 
