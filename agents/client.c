@@ -159,7 +159,7 @@ static int make_load(struct client *c, const json_t *params, struct load **ret,
 {
     struct load *load = calloc(1, sizeof *load);
     if (!load)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "prepare a load: out of memory");
+        return vt_error_no_memory(err, "prepare a load");
     load->client = c;
     int rc = load_order_read(params, &load->order, err);
     if (rc == 0)
@@ -422,7 +422,7 @@ int duty_client(const struct vt_confdisk *conf, struct vt_error *err)
 {
     struct client *c = calloc(1, sizeof *c);
     if (!c)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "client: out of memory");
+        return vt_error_no_memory(err, "client");
     c->conf = conf;
     c->sampler.process = true;
     int rc = vt_loop_init(&c->loop, err);

@@ -57,8 +57,7 @@ static int submit(struct guest *g, enum guest_step step, uint16_t stream, const 
 {
     struct guest_job *job = calloc(1, sizeof *job);
     if (!job)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "%s: out of memory",
-                            guest_step_names[step]);
+        return vt_error_no_memory(err, "%s", guest_step_names[step]);
     *job = (struct guest_job){
         .job = {.run = guest_job_run, .done = job_done, .drop = job_drop},
         .guest = g,
@@ -281,7 +280,7 @@ int duty_guest(const struct vt_confdisk *conf, const struct role *role, bool may
 {
     struct guest *g = calloc(1, sizeof *g);
     if (!g)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "guest: out of memory");
+        return vt_error_no_memory(err, "guest");
     g->conf = conf;
     g->role = role ? role : role_find(conf->role);
     g->may_power_off = may_power_off;

@@ -105,7 +105,7 @@ static int send_hello(struct uplink *u, enum wire_type type, struct vt_error *er
     VT_AUTO_BUF struct vt_buf csr = VT_BUF_INIT(WIRE_CSR_MAX - 1);
     json_t *json;
     if (!hello)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "hello: out of memory");
+        return vt_error_no_memory(err, "hello");
     hello->v = WIRE_VERSION;
     hello->min = WIRE_VERSION_MIN;
     vt_text_copy(hello->agent, sizeof hello->agent, u->config.conf->agent);
@@ -142,7 +142,7 @@ static int take_enrolled(struct uplink *u, const struct wire_frame *frame, struc
         rc = vt_cert_read(pem, strlen(pem), &cert, err);
     if (rc == 0 && X509_check_private_key(cert, u->identity.key) != 1) {
         ERR_clear_error();
-        rc = vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "the certificate is not for our key");
+        rc = vt_error_refuse(err, "the certificate is not for our key");
     }
     json_decref(json);
     if (rc < 0) {
@@ -208,8 +208,7 @@ static int conn_frame(void *ctx, const struct wire_frame *frame, struct vt_error
         return take_welcome(u, frame, err);
     if (u->stage == UP && frame->type == WIRE_CALL)
         return take_call(u, frame, err);
-    return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "a frame of type %d was not expected",
-                        (int)frame->type);
+    return vt_error_refuse(err, "a frame of type %d was not expected", (int)frame->type);
 }
 
 static void conn_opened(void *ctx)
@@ -355,7 +354,7 @@ int uplink_new(const struct uplink_config *config, const struct uplink_events *e
                             "the configuration names neither controller nor channel");
     struct uplink *u = calloc(1, sizeof *u);
     if (!u)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "reach the controller: out of memory");
+        return vt_error_no_memory(err, "reach the controller");
     *u = (struct uplink){
         .config = *config, .events = events, .ctx = ctx, .retry_ns = RETRY_FIRST_NS};
     int rc = vt_cert_read(config->conf->ca, strlen(config->conf->ca), &u->ca, err);

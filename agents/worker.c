@@ -71,7 +71,7 @@ int worker_new(struct vt_loop *loop, struct worker **ret, struct vt_error *err)
 {
     struct worker *w = calloc(1, sizeof *w);
     if (!w)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "make a worker: out of memory");
+        return vt_error_no_memory(err, "make a worker");
     int rc = uv_async_init(&loop->uv, &w->tell, on_tell);
     if (rc < 0) {
         free(w);

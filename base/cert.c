@@ -227,12 +227,12 @@ int vt_cert_write(X509 *cert, struct vt_buf *out, struct vt_error *err)
 int vt_cert_read(const char *pem, size_t len, X509 **ret, struct vt_error *err)
 {
     if (len > VT_CERT_PEM_MAX)
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "certificate: too long");
+        return vt_error_refuse(err, "certificate: too long");
     AUTO_BIO BIO *bio = BIO_new_mem_buf(pem, (int)len);
     X509 *cert = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
     ERR_clear_error();
     if (!cert)
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "certificate: not PEM of one");
+        return vt_error_refuse(err, "certificate: not PEM of one");
     *ret = cert;
     return 0;
 }
@@ -271,7 +271,7 @@ int vt_ca_open(const char *dir, struct vt_ca **ret, struct vt_error *err)
     VT_AUTO_FREE struct vt_ca *ca = calloc(1, sizeof *ca);
     char path[1024];
     if (!ca)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "open CA: out of memory");
+        return vt_error_no_memory(err, "open CA");
     if ((size_t)snprintf(path, sizeof path, "%s/ca.pem", dir) >= sizeof path)
         return vt_error_set(err, VT_KIND_CONFIG, -ENAMETOOLONG, "open CA: path too long");
     int rc = vt_cert_file_read_both(path, &ca->identity, err);
@@ -318,15 +318,14 @@ int vt_ca_sign_request(const struct vt_ca *ca, const char *csr_pem, size_t len,
                        struct vt_error *err)
 {
     if (len > VT_CERT_PEM_MAX)
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "certificate request: too long");
+        return vt_error_refuse(err, "certificate request: too long");
     AUTO_BIO BIO *bio = BIO_new_mem_buf(csr_pem, (int)len);
     AUTO_REQUEST X509_REQ *req = bio ? PEM_read_bio_X509_REQ(bio, NULL, NULL, NULL) : NULL;
     AUTO_KEY EVP_PKEY *key = req ? X509_REQ_get_pubkey(req) : NULL;
     bool ok = is_p256(key) && X509_REQ_verify(req, key) == 1;
     ERR_clear_error();
     if (!ok)
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG,
-                            "certificate request: not PEM of one, signed by a P-256 key");
+        return vt_error_refuse(err, "certificate request: not PEM of one, signed by a P-256 key");
     AUTO_CERT X509 *cert = NULL;
     int rc = make_cert(key, wanted, ca->identity.cert, ca->identity.key, &cert, err);
     return rc < 0 ? rc : vt_cert_write(cert, out, err);

@@ -398,29 +398,27 @@ static int parse_text(char *text, size_t len, struct vt_confdisk *conf, struct v
 
     memset(conf, 0, sizeof *conf);
     if (memchr(text, '\0', len))
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "config disk: NUL in its text");
+        return vt_error_refuse(err, "config disk: NUL in its text");
     for (char *line = text, *next; line < text + len; line = next) {
         char *end = strchr(line, '\n'), *value;
 
         number++;
         if (!end)
-            return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "config disk: line %d has no end",
-                                number);
+            return vt_error_refuse(err, "config disk: line %d has no end", number);
         next = end + 1;
         *end = '\0';
         value = strchr(line, '=');
         if (!value)
-            return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG,
-                                "config disk: line %d is not key=value", number);
+            return vt_error_refuse(err, "config disk: line %d is not key=value", number);
         *value++ = '\0';
         wrong = take_line(&state, line, value);
         if (wrong)
-            return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "config disk: line %d: %.64s: %s",
-                                number, is_plain(line) ? line : "a key of odd bytes", wrong);
+            return vt_error_refuse(err, "config disk: line %d: %.64s: %s", number,
+                                   is_plain(line) ? line : "a key of odd bytes", wrong);
     }
     lacking = missing_key(conf);
     if (lacking)
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "config disk: %s is missing", lacking);
+        return vt_error_refuse(err, "config disk: %s is missing", lacking);
     return 0;
 }
 
@@ -435,21 +433,18 @@ int vt_confdisk_decode(const uint8_t *buf, size_t len, struct vt_confdisk *ret,
     int r;
 
     if (len != VT_CONFDISK_BYTES)
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "config disk: %zu bytes, expected %d",
-                            len, VT_CONFDISK_BYTES);
+        return vt_error_refuse(err, "config disk: %zu bytes, expected %d", len, VT_CONFDISK_BYTES);
     if (memcmp(buf, MAGIC, 8) != 0)
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "config disk: no VTCONF1 at its start");
+        return vt_error_refuse(err, "config disk: no VTCONF1 at its start");
     text_len = get_u32(buf + 8);
     if (text_len > TEXT_MAX)
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG,
-                            "config disk: states %u bytes of text, at most %d fit", text_len,
-                            TEXT_MAX);
+        return vt_error_refuse(err, "config disk: states %u bytes of text, at most %d fit",
+                               text_len, TEXT_MAX);
     if (get_u32(buf + 12) != crc32_ieee(buf + HEADER_BYTES, text_len))
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "config disk: its checksum differs");
+        return vt_error_refuse(err, "config disk: its checksum differs");
     for (size_t i = HEADER_BYTES + (size_t)text_len; i < len; i++)
         if (buf[i])
-            return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG,
-                                "config disk: byte %zu behind its text is not zero", i);
+            return vt_error_refuse(err, "config disk: byte %zu behind its text is not zero", i);
     memcpy(text, buf + HEADER_BYTES, text_len);
     text[text_len] = '\0';
     r = parse_text(text, text_len, &conf, err);

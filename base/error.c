@@ -81,6 +81,28 @@ int(vt_error_errno)(struct vt_error *err, enum vt_kind kind, int errnum, const c
     return code;
 }
 
+int(vt_error_no_memory)(struct vt_error *err, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    fill(err, VT_KIND_INFRA, -ENOMEM, fmt, ap);
+    va_end(ap);
+    if (err)
+        append(err, ": ", "out of memory");
+    return -ENOMEM;
+}
+
+int(vt_error_refuse)(struct vt_error *err, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    fill(err, VT_KIND_REFUSED, -EBADMSG, fmt, ap);
+    va_end(ap);
+    return -EBADMSG;
+}
+
 int(vt_error_at)(struct vt_error *err, const char *file, int line, int column, const char *fmt, ...)
 {
     char kept[VT_ERROR_FILE_MAX];

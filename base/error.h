@@ -51,6 +51,14 @@ int vt_error_set(struct vt_error *err, enum vt_kind kind, int code, const char *
 int vt_error_errno(struct vt_error *err, enum vt_kind kind, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* Memory was refused: INFRA, and appends ": out of memory". Returns -ENOMEM. */
+int vt_error_no_memory(struct vt_error *err, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* What came from outside is damaged or hostile: REFUSED. Returns -EBADMSG. */
+int vt_error_refuse(struct vt_error *err, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* An error in an input file, kind VT_KIND_CONFIG, code -EINVAL. Returns -EINVAL. */
 int vt_error_at(struct vt_error *err, const char *file, int line, int column, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
@@ -68,6 +76,8 @@ static inline int vt_error_negative(int code)
 }
 #define vt_error_set(...) vt_error_negative(vt_error_set(__VA_ARGS__))
 #define vt_error_errno(...) vt_error_negative(vt_error_errno(__VA_ARGS__))
+#define vt_error_no_memory(...) vt_error_negative(vt_error_no_memory(__VA_ARGS__))
+#define vt_error_refuse(...) vt_error_negative(vt_error_refuse(__VA_ARGS__))
 #define vt_error_at(...) vt_error_negative(vt_error_at(__VA_ARGS__))
 #define vt_error_wrap(...) vt_error_negative(vt_error_wrap(__VA_ARGS__))
 

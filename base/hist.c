@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later */
 #include "base/hist.h"
 
-#include <errno.h>
 #include <string.h>
 
 #define SUB_COUNT (INT64_C(1) << VT_HIST_BITS)
@@ -327,8 +326,8 @@ int vt_hist_decode_add(struct vt_hist *into, const void *data, size_t len, size_
     if (!why && into->count > UINT64_MAX - h.count)
         why = "counts too large to be added";
     if (why)
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "damaged histogram: %s (byte %zu)", why,
-                            (size_t)(in.at - start));
+        return vt_error_refuse(err, "damaged histogram: %s (byte %zu)", why,
+                               (size_t)(in.at - start));
     *ret_used = (size_t)(in.at - start);
     if (h.count == 0)
         return 0;

@@ -151,8 +151,7 @@ int vt_journal_mark(struct vt_journal *journal, uint64_t id, enum vt_journal_sta
     if (item->entry.state == VT_JOURNAL_UNDONE)
         return 0;
     if (value && !(kept = strdup(value)))
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "journal %s: out of memory",
-                            journal->path);
+        return vt_error_no_memory(err, "journal %s", journal->path);
     vt_journal_write_mark(&line, id, state, value);
     r = append(journal, &line, VT_JOURNAL_BYTES_MAX, err);
     if (r < 0)
@@ -253,7 +252,7 @@ static int sync_folder(const char *path, struct vt_error *err)
     char *slash;
 
     if (!folder)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "journal %s: out of memory", path);
+        return vt_error_no_memory(err, "journal %s", path);
     slash = strrchr(folder, '/');
     if (slash)
         slash[slash == folder] = '\0';
@@ -278,7 +277,7 @@ static int read_file(const char *path, int fd, char **ret_data, size_t *ret_len,
     size = (size_t)st.st_size;
     data = malloc(size + 1);
     if (!data)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "journal %s: out of memory", path);
+        return vt_error_no_memory(err, "journal %s", path);
     while (len < size) {
         ssize_t n = pread(fd, data + len, size - len, (off_t)len);
 
@@ -339,7 +338,7 @@ static struct vt_journal *new_journal(const char *path, struct vt_error *err)
     }
     if (!journal || !journal->path) {
         free(journal);
-        vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "journal %s: out of memory", path);
+        vt_error_no_memory(err, "journal %s", path);
         return NULL;
     }
     return journal;

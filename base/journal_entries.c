@@ -85,7 +85,7 @@ static int make_room(struct vt_journal_entries *entries, struct vt_error *err)
         return 0;
     items = realloc(entries->items, cap * sizeof(*items));
     if (!items)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "out of memory");
+        return vt_error_no_memory(err, "entries");
     entries->items = items;
     entries->cap = cap;
     return 0;
@@ -129,7 +129,7 @@ int vt_journal_entries_add(struct vt_journal_entries *entries, const struct vt_j
     if (r < 0)
         return r;
     if (!copy_texts(&entries->items[entries->count], entry))
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "out of memory");
+        return vt_error_no_memory(err, "entries");
     entries->count++;
     return 0;
 }
@@ -288,7 +288,7 @@ static int replay_intent(struct vt_journal_entries *entries, const json_t *objec
     if (r != 0)
         return r;
     if (json_object_size(object) != 6)
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "unknown keys");
+        return vt_error_refuse(err, "unknown keys");
     entry.id = (uint64_t)id;
     return vt_journal_entries_add(entries, &entry, err);
 }
@@ -314,14 +314,14 @@ static int replay_mark(struct vt_journal_entries *entries, const json_t *object,
     else if (strcmp(state_name, "undone") == 0)
         state = VT_JOURNAL_UNDONE;
     else
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "unknown state");
+        return vt_error_refuse(err, "unknown state");
     if (json_object_size(object) != (value ? 4U : 3U))
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "unknown keys");
+        return vt_error_refuse(err, "unknown keys");
     r = vt_journal_entries_check_mark(entries, (uint64_t)id, state, value, &item, err);
     if (r < 0)
         return r;
     if (value && !(kept = strdup(value)))
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "out of memory");
+        return vt_error_no_memory(err, "entries");
     vt_journal_entries_mark(entries, item, state, kept);
     return 0;
 }
@@ -341,7 +341,7 @@ static int replay_line(struct vt_journal_entries *entries, const char *name, int
     else if (r == 0 && strcmp(op, "mark") == 0)
         r = replay_mark(entries, object, &why);
     else if (r == 0)
-        r = vt_error_set(&why, VT_KIND_REFUSED, -EBADMSG, "unknown operation");
+        r = vt_error_refuse(&why, "unknown operation");
     json_decref(object);
     if (r == -ENOMEM)
         return vt_error_set(err, VT_KIND_INFRA, r, "%s: out of memory", name);

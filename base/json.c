@@ -87,7 +87,7 @@ int vt_json_read(const char *data, size_t len, const char *name, enum vt_kind ki
     root = json_loadb(len ? data : "", len, JSON_REJECT_DUPLICATES, &why);
     /* jansson says nothing where memory failed (and sometimes "invalid token"). */
     if (!root && (!why.text[0] || json_error_code(&why) == json_error_out_of_memory))
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "%s: out of memory", name);
+        return vt_error_no_memory(err, "%s", name);
     if (!root)
         return refuse_at(err, kind, name, why.line, why.column, "JSON: %s", why.text);
     *ret = root;
@@ -120,10 +120,8 @@ static int refuse_value(const json_t *value, const char *key, const char *wanted
                         struct vt_error *err)
 {
     if (!value)
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "key \"%s\" is missing: expected %s",
-                            key, wanted);
-    return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "key \"%s\": expected %s, found %s", key,
-                        wanted, type_text(value));
+        return vt_error_refuse(err, "key \"%s\" is missing: expected %s", key, wanted);
+    return vt_error_refuse(err, "key \"%s\": expected %s, found %s", key, wanted, type_text(value));
 }
 
 int vt_json_get_string(const json_t *obj, const char *key, const char **ret, struct vt_error *err)
@@ -161,10 +159,9 @@ int vt_json_get_int(const json_t *obj, const char *key, int64_t min, int64_t max
         return refuse_value(value, key, "an integer", err);
     number = json_integer_value(value);
     if (number < min || number > max)
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG,
-                            "key \"%s\": expected an integer from %" PRId64 " to %" PRId64
-                            ", found %" PRId64,
-                            key, min, max, number);
+        return vt_error_refuse(
+            err, "key \"%s\": expected an integer from %" PRId64 " to %" PRId64 ", found %" PRId64,
+            key, min, max, number);
     *ret = number;
     return 0;
 }
@@ -193,9 +190,8 @@ int vt_json_get_array(const json_t *obj, const char *key, size_t max, const json
     if (!json_is_array(value))
         return refuse_value(value, key, "an array", err);
     if (json_array_size(value) > max)
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG,
-                            "key \"%s\": expected at most %zu entries, found %zu", key, max,
-                            json_array_size(value));
+        return vt_error_refuse(err, "key \"%s\": expected at most %zu entries, found %zu", key, max,
+                               json_array_size(value));
     *ret = value;
     return 0;
 }

@@ -264,7 +264,7 @@ int vt_link_port_new(struct vt_loop *loop, const char *path, size_t queue_max, s
         return vt_error_errno(err, VT_KIND_INFRA, errno, "open %s", path);
     VT_AUTO_FREE struct port_link *p = calloc(1, sizeof *p);
     if (!p)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "open %s: out of memory", path);
+        return vt_error_no_memory(err, "open %s", path);
     int rc = uv_poll_init(&loop->uv, &p->poll, fd);
     if (rc < 0)
         return vt_error_set(err, VT_KIND_INFRA, rc, "watch %s: %s", path, uv_strerror(rc));

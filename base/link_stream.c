@@ -390,7 +390,7 @@ int vt_link_tcp_new(struct vt_loop *loop, const struct sockaddr *peer, size_t qu
         return vt_error_set(err, VT_KIND_INFRA, -EAFNOSUPPORT, "connect: not an IP address");
     VT_AUTO_FREE struct stream_link *s = stream_alloc(loop, queue_max);
     if (!s)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "connect: out of memory");
+        return vt_error_no_memory(err, "connect");
     memcpy(&s->peer, peer, len);
     /* With the family given the socket exists at once: a lack of descriptors shows here. */
     int rc = uv_tcp_init_ex(&loop->uv, &s->io.tcp, peer->sa_family);
@@ -412,7 +412,7 @@ int vt_link_fd_new(struct vt_loop *loop, int fd_given, size_t queue_max, struct 
         return vt_error_errno(err, VT_KIND_INFRA, errno, "take over descriptor %d", fd);
     VT_AUTO_FREE struct stream_link *s = stream_alloc(loop, queue_max);
     if (!s)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "take over a socket: out of memory");
+        return vt_error_no_memory(err, "take over a socket");
     bool tcp = domain == AF_INET || domain == AF_INET6;
     int rc = tcp ? uv_tcp_init(&loop->uv, &s->io.tcp) : uv_pipe_init(&loop->uv, &s->io.pipe, 0);
     if (rc < 0)

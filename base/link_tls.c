@@ -358,8 +358,7 @@ int vt_link_tls_new(struct vt_link *below, SSL_CTX *ctx, bool server, const char
         if (t)
             tls_free(&t->link);
         ERR_clear_error();
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "set up TLS%s%s", name ? " to " : "",
-                            name ? name : "");
+        return vt_error_no_memory(err, "set up TLS%s%s", name ? " to " : "", name ? name : "");
     }
     t->link = (struct vt_link){
         .ops = &tls_ops, .below = below, .loop = below->loop, .queue_max = below->queue_max};

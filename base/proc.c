@@ -449,7 +449,7 @@ static int judge(struct run *run, struct vt_error *err)
         return vt_error_set(err, VT_KIND_INTERRUPTED, -ECANCELED, "%s: ended by us, interrupted",
                             name);
     case -ENOMEM:
-        r = vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "%s: out of memory for its output", name);
+        r = vt_error_no_memory(err, "%s: its output", name);
         break;
     default:
         r = vt_error_set(err, VT_KIND_INFRA, run->end_code,

@@ -115,7 +115,7 @@ int vt_buf_check(const struct vt_buf *buf, const char *what, struct vt_error *er
     if (!buf->failed)
         return 0;
     if (buf->no_memory)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "%s: out of memory", what);
+        return vt_error_no_memory(err, "%s", what);
     return vt_error_set(err, VT_KIND_INFRA, -ENOBUFS, "%s: more than the allowed %zu bytes", what,
                         buf->max);
 }

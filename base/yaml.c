@@ -104,7 +104,7 @@ __attribute__((format(printf, 4, 5))) static int refuse(const struct reader *r, 
 
 static int no_memory(struct vt_error *err, const char *file)
 {
-    return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "read %s: out of memory", file);
+    return vt_error_no_memory(err, "read %s", file);
 }
 
 static int refuse_syntax(const struct reader *r, struct vt_error *err)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -80,7 +79,7 @@ int command_clean(int argc, char **argv, struct vt_error *err)
     int code;
 
     if (!settings)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "clean: no memory");
+        return vt_error_no_memory(err, "clean");
     if ((code = settings_begin(argc, argv, &use, settings, NULL, err)) != 0)
         return code < 0 ? code : 0;
     output.json = settings->json;

@@ -109,7 +109,7 @@ static int ask(const char *uri, struct host_info *ret, struct vt_error *err)
     int code;
 
     if (!loop || !showing)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "show host %s: no memory", uri);
+        return vt_error_no_memory(err, "show host %s", uri);
     if ((code = vt_loop_init(loop, err)) < 0)
         return code;
     if ((code = vir_loop_init(loop, err)) == 0) {
@@ -133,7 +133,7 @@ static int show(const struct options *options, const char *uri, const struct sta
 {
     VT_AUTO_FREE struct host_info *info = calloc(1, sizeof(*info));
     struct embed embed = {0};
-    int code = info ? 0 : vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "show host: no memory");
+    int code = info ? 0 : vt_error_no_memory(err, "show host");
 
     if (code == 0 && host_uri_is_embed(uri)) {
         code = embed_open(state->embed, "host-show", &embed, err);
@@ -260,7 +260,7 @@ int command_host(int argc, char **argv, struct vt_error *err)
     int first = argc, code;
 
     if (!settings)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "host: no memory");
+        return vt_error_no_memory(err, "host");
     if ((code = settings_begin(argc, argv, &use, settings, &first, err)) != 0)
         return code < 0 ? code : 0;
     options.json = settings->json;

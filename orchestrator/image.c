@@ -145,7 +145,7 @@ int command_image(int argc, char **argv, struct vt_error *err)
     int first = argc, r;
 
     if (!settings)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "image: no memory");
+        return vt_error_no_memory(err, "image");
     r = settings_begin(argc, argv, &use, settings, &first, err);
     if (r != 0)
         return r < 0 ? r : 0;

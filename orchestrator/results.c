@@ -123,7 +123,7 @@ static int parse(int argc, char **argv, struct options *options, int *ret_first,
     int r;
 
     if (!settings)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "results: no memory");
+        return vt_error_no_memory(err, "results");
     r = settings_begin(argc, argv, &use, settings, ret_first, err);
     options->json = settings->json;
     return r;

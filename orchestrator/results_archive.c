@@ -162,9 +162,8 @@ int results_archive_compare(const struct results_archive *archive, const struct 
     if (r == 0)
         r = vt_json_get_object(manifest, "result", &said, err);
     if (r == 0 && !contains(again, said, &where))
-        r = vt_error_set(err, VT_KIND_REFUSED, -EBADMSG,
-                         "archive %s: the record gives another '%s' than was sealed", archive->path,
-                         where ? where : "result");
+        r = vt_error_refuse(err, "archive %s: the record gives another '%s' than was sealed",
+                            archive->path, where ? where : "result");
     json_decref(again);
     json_decref(manifest);
     return r;

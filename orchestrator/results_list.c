@@ -56,7 +56,7 @@ static int read_row(const char *folder, const struct archive_trust *trust, struc
     if (r < 0) {
         vt_text_copy(row->refused, sizeof(row->refused), why.text);
         vt_text_copy(row->run, sizeof(row->run), row->name);
-        return r == -ENOMEM ? vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "list results") : 0;
+        return r == -ENOMEM ? vt_error_no_memory(err, "list results") : 0;
     }
     result = json_object_get(json, "result");
     copy_string(result, "run", row->run, sizeof(row->run));
@@ -93,7 +93,7 @@ static int read_rows(const char *folder, const struct archive_trust *trust, stru
             continue;
         grown = realloc(rows, (n + 1) * sizeof(*rows));
         if (!grown) {
-            r = vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "list results");
+            r = vt_error_no_memory(err, "list results");
             break;
         }
         rows = grown;
@@ -171,7 +171,7 @@ static int print_table(const struct row *rows, size_t n, struct vt_error *err)
         r = scols_print_table(table);
     scols_unref_table(table);
     if (r != 0)
-        return vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "print the list");
+        return vt_error_no_memory(err, "print the list");
     for (size_t i = 0; i < n; i++) {
         VT_AUTO_BUF struct vt_buf text = VT_BUF_INIT(8 * VT_ERROR_TEXT_MAX);
 

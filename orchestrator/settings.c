@@ -184,7 +184,7 @@ static int take_arguments(struct loader *l, int argc, char **argv, int *ret_oper
     bool options = true;
 
     if (!operands)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "read the command line");
+        return vt_error_no_memory(err, "read the command line");
     for (int i = 1; i < argc; i++) {
         int first = i, rc;
 
@@ -262,7 +262,7 @@ static int apply_variable(struct loader *l, size_t row, const char *value, struc
         return set_value(&l->settings, row, 0, value, err);
     copy = strdup(value);
     if (!copy)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "out of memory");
+        return vt_error_no_memory(err, "list of URIs");
     for (word = strtok_r(copy, " ", &rest); rc == 0 && word; word = strtok_r(NULL, " ", &rest))
         rc = set_value(&l->settings, row, i++, word, err);
     if (rc == 0 && i == 0)
@@ -482,7 +482,7 @@ int settings_load(int argc, char **argv, const struct settings_use *use, struct 
     int operand = argc, rc;
 
     if (!l || !spec)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "read the settings: out of memory");
+        return vt_error_no_memory(err, "read the settings");
     if (asks_for_help(argc, argv)) {
         memset(ret, 0, sizeof(*ret));
         ret->help = true;

@@ -32,7 +32,7 @@ static int openssl_failed(struct vt_error *err, const char *what)
 static int refuse(struct vt_error *err, const char *why)
 {
     ERR_clear_error();
-    return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "%s", why);
+    return vt_error_refuse(err, "%s", why);
 }
 
 static void free_cert(X509 **cert)

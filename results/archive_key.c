@@ -92,7 +92,7 @@ int archive_key_load(const char *folder, bool create, struct archive_key **ret,
         return vt_error_set(err, VT_KIND_CONFIG, -ENAMETOOLONG, "%s: path too long", folder);
     key = calloc(1, sizeof(*key));
     if (!key)
-        return vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "load %s", path);
+        return vt_error_no_memory(err, "load %s", path);
     r = vt_cert_file_read_both(path, &key->identity, err);
     if (r == -ENOENT && create) {
         vt_error_clear(err);

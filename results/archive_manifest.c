@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "results/archive_manifest.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,11 +19,6 @@ void archive_contents_dispose(struct archive_contents *contents)
 void archive_part_name(size_t index, char name[32])
 {
     snprintf(name, 32, ARCHIVE_PART_NAME "%03u", (unsigned)index);
-}
-
-static int refuse(struct vt_error *err, const char *why)
-{
-    return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "%s", why);
 }
 
 /* --- SHA256SUMS --- */
@@ -78,10 +72,10 @@ int archive_sums_read(const char *text, size_t len, struct archive_contents *ret
     size_t n = 0;
 
     if (!take_sum(&at, end, ARCHIVE_MANIFEST_NAME, ret->manifest_hash))
-        return refuse(err, "its first line is not the sum of " ARCHIVE_MANIFEST_NAME);
+        return vt_error_refuse(err, "its first line is not the sum of " ARCHIVE_MANIFEST_NAME);
     parts = calloc((size_t)(end - at) / (HEX + 3) + 1, sizeof(*parts));
     if (!parts)
-        return vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "verify an archive");
+        return vt_error_no_memory(err, "verify an archive");
     while (at < end && n < ARCHIVE_PARTS_MAX) {
         archive_part_name(n, name);
         if (!take_sum(&at, end, name, parts[n].hash))
@@ -90,8 +84,8 @@ int archive_sums_read(const char *text, size_t len, struct archive_contents *ret
     }
     if (at != end || n == 0) {
         free(parts);
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG,
-                            "line %zu is not the sum of the next part of the record", n + 2);
+        return vt_error_refuse(err, "line %zu is not the sum of the next part of the record",
+                               n + 2);
     }
     ret->parts = parts;
     ret->nparts = n;
@@ -154,12 +148,10 @@ static int read_part(const json_t *json, size_t index, uint64_t record_left,
         return r;
     }
     if (strcmp(name, right) != 0)
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "part %zu is not called %s", index,
-                            right);
+        return vt_error_refuse(err, "part %zu is not called %s", index, right);
     if ((uint64_t)record_bytes !=
         (record_left < ARCHIVE_PART_RECORD_BYTES ? record_left : ARCHIVE_PART_RECORD_BYTES))
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG,
-                            "part %zu does not hold its share of the record", index);
+        return vt_error_refuse(err, "part %zu does not hold its share of the record", index);
     part->bytes = (uint64_t)bytes;
     part->record_bytes = (uint64_t)record_bytes;
     return 0;
@@ -174,14 +166,14 @@ static int read_parts(const json_t *json, struct archive_contents *contents, str
     if (r < 0)
         return r;
     if (json_array_size(parts) != contents->nparts)
-        return refuse(err, "has not the parts that " ARCHIVE_SUMS_NAME " has");
+        return vt_error_refuse(err, "has not the parts that " ARCHIVE_SUMS_NAME " has");
     for (size_t i = 0; i < contents->nparts; i++) {
         r = read_part(json_array_get(parts, i), i, left, &contents->parts[i], err);
         if (r < 0)
             return r;
         left -= contents->parts[i].record_bytes;
     }
-    return left ? refuse(err, "its parts are not the whole record") : 0;
+    return left ? vt_error_refuse(err, "its parts are not the whole record") : 0;
 }
 
 static int read_record(const json_t *json, struct archive_contents *contents, struct vt_error *err)
@@ -201,7 +193,7 @@ static int read_record(const json_t *json, struct archive_contents *contents, st
     if (r != 0)
         return r;
     if (!vt_text_unhex(hash, contents->record_hash, ARCHIVE_HASH_BYTES))
-        return refuse(err, "the record's sha256 is no SHA-256");
+        return vt_error_refuse(err, "the record's sha256 is no SHA-256");
     contents->record_bytes = (uint64_t)bytes;
     return 0;
 }
@@ -219,15 +211,15 @@ int archive_manifest_read(const char *text, size_t len, struct archive_contents 
         return r;
     r = vt_json_get_int(json, "v", 1, INT64_MAX, &version, err);
     if (r == 0 && version != ARCHIVE_VERSION)
-        r = refuse(err, "of a version that this program does not know");
+        r = vt_error_refuse(err, "of a version that this program does not know");
     if (r == 0)
         r = vt_json_get_string(json, "format", &format, err);
     if (r == 0 && strcmp(format, FORMAT) != 0)
-        r = refuse(err, "its format is not " FORMAT);
+        r = vt_error_refuse(err, "its format is not " FORMAT);
     if (r == 0)
         r = vt_json_get_string(json, "run", &run, err);
     if (r == 0 && !vt_text_copy(contents->run, sizeof(contents->run), run))
-        r = refuse(err, "the run's name is too long");
+        r = vt_error_refuse(err, "the run's name is too long");
     if (r == 0)
         r = read_record(json, contents, err);
     if (r == 0)

@@ -25,11 +25,6 @@ struct unpack {
     uint8_t in[CHUNK], plain[CHUNK];
 };
 
-static int refuse(struct vt_error *err, const char *why)
-{
-    return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "%s", why);
-}
-
 /* Feeds what was read; *record_left: bytes that the part may still give, *done: its frame ended. */
 static int feed(struct unpack *unpack, size_t len, uint64_t *record_left, bool *done,
                 struct vt_error *err)
@@ -40,13 +35,13 @@ static int feed(struct unpack *unpack, size_t len, uint64_t *record_left, bool *
 
     do { /* a full output may have more behind it, without new input */
         if (*done)
-            return refuse(err, "bytes follow its zstd frame");
+            return vt_error_refuse(err, "bytes follow its zstd frame");
         out = (ZSTD_outBuffer){unpack->plain, CHUNK, 0};
         size_t more = ZSTD_decompressStream(unpack->zstd, &out, &in);
         if (ZSTD_isError(more))
-            return refuse(err, ZSTD_getErrorName(more));
+            return vt_error_refuse(err, "%s", ZSTD_getErrorName(more));
         if (out.pos > *record_left)
-            return refuse(err, "unpacks to more than the manifest says");
+            return vt_error_refuse(err, "unpacks to more than the manifest says");
         *record_left -= out.pos;
         *done = more == 0;
         EVP_DigestUpdate(unpack->record_hash, out.dst, out.pos);
@@ -79,10 +74,10 @@ static int unpack_part(struct unpack *unpack, const struct archive_part *part, u
         left -= len;
     }
     if (r == 0 && (!done || record_left))
-        r = refuse(err, "unpacks to less than the manifest says");
+        r = vt_error_refuse(err, "unpacks to less than the manifest says");
     if (r == 0 && (EVP_DigestFinal_ex(unpack->part_hash, hash, NULL) != 1 ||
                    memcmp(hash, part->hash, ARCHIVE_HASH_BYTES) != 0))
-        r = refuse(err, "changed while it was read");
+        r = vt_error_refuse(err, "changed while it was read");
     return r;
 }
 
@@ -105,7 +100,7 @@ static int unpack_parts(struct unpack *unpack, const struct archive_layout *layo
     }
     if (r == 0 && (EVP_DigestFinal_ex(unpack->record_hash, hash, NULL) != 1 ||
                    memcmp(hash, contents->record_hash, ARCHIVE_HASH_BYTES) != 0))
-        r = refuse(err, "the record's SHA-256 is not the one in the manifest");
+        r = vt_error_refuse(err, "the record's SHA-256 is not the one in the manifest");
     if (r < 0)
         vt_error_wrap(err, "%s", report->part);
     else
@@ -120,14 +115,14 @@ static int unpack_record(const struct archive_source *source, const struct archi
     int r;
 
     if (!unpack)
-        return vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "unpack the record");
+        return vt_error_no_memory(err, "unpack the record");
     unpack->source = source;
     unpack->out = out;
     unpack->zstd = ZSTD_createDCtx();
     unpack->part_hash = EVP_MD_CTX_new();
     unpack->record_hash = EVP_MD_CTX_new();
     if (!unpack->zstd || !unpack->part_hash || !unpack->record_hash) {
-        r = vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "unpack the record");
+        r = vt_error_no_memory(err, "unpack the record");
     } else {
         ZSTD_DCtx_setParameter(unpack->zstd, ZSTD_d_windowLogMax, WINDOW_LOG_MAX);
         r = unpack_parts(unpack, layout, report, err);

@@ -76,7 +76,7 @@ static int prepare(struct seal *seal, const char *record_path, const char *path,
     seal->out = malloc(CHUNK);
     if (!seal->contents.parts || !seal->zstd || !seal->part_hash || !seal->record_hash ||
         !seal->in || !seal->out)
-        return vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "seal %s", path);
+        return vt_error_no_memory(err, "seal %s", path);
     ZSTD_CCtx_setParameter(seal->zstd, ZSTD_c_compressionLevel, ZSTD_LEVEL);
     return archive_file_unnamed(path, &seal->parts, err);
 }

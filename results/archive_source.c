@@ -18,7 +18,7 @@ int archive_source_open(const char *path, struct archive_source *ret, struct vt_
     if (fd < 0 || fstat(fd, &st) < 0)
         return vt_error_errno(err, VT_KIND_CONFIG, errno, "open archive %s", path);
     if (!S_ISREG(st.st_mode))
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "archive %s: not a plain file", path);
+        return vt_error_refuse(err, "archive %s: not a plain file", path);
     *ret = (struct archive_source){vt_take_fd(fd), NULL, (uint64_t)st.st_size};
     return 0;
 }
@@ -35,7 +35,7 @@ int archive_source_read(const struct archive_source *source, uint64_t offset, vo
     char *at = data;
 
     if (offset > source->bytes || len > source->bytes - offset)
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "the archive is cut off here");
+        return vt_error_refuse(err, "the archive is cut off here");
     if (source->fd < 0) {
         if (len)
             memcpy(at, source->data + offset, len);
@@ -48,7 +48,7 @@ int archive_source_read(const struct archive_source *source, uint64_t offset, vo
         if (n < 0)
             return vt_error_errno(err, VT_KIND_INFRA, errno, "read the archive");
         if (n == 0)
-            return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "the archive is cut off here");
+            return vt_error_refuse(err, "the archive is cut off here");
         at += n;
         offset += (uint64_t)n;
         len -= (size_t)n;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "results/archive_tar.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -145,7 +144,7 @@ static int refuse(struct vt_error *err, const uint8_t *block, const char *why)
     char name[400];
 
     found_name(block, name, sizeof(name));
-    return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "member \"%s\": %s", name, why);
+    return vt_error_refuse(err, "member \"%s\": %s", name, why);
 }
 
 static int explain(const uint8_t *block, const char *name, uint64_t max, uint64_t expected,
@@ -156,7 +155,7 @@ static int explain(const uint8_t *block, const char *name, uint64_t max, uint64_
     uint64_t size;
 
     if (!memcmp(block, zero, sizeof(zero)))
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "the archive ends before %s", name);
+        return vt_error_refuse(err, "the archive ends before %s", name);
     if (!checksum_fits(block))
         return refuse(err, block, "the checksum of its header is wrong");
     if (block[AT_TYPE] != '0') {

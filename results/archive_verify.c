@@ -46,7 +46,7 @@ static int take_zeros(struct walk *walk, size_t len, const char *what, struct vt
     int r = take(walk, found, len, err);
 
     if (r == 0 && memcmp(found, zeros, len) != 0)
-        r = vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "%s is not zero", what);
+        r = vt_error_refuse(err, "%s is not zero", what);
     return r;
 }
 
@@ -85,7 +85,7 @@ static int take_text(struct walk *walk, const char *name, uint64_t max, struct v
     if (r == 0)
         r = take_padding(walk, size, err);
     if (r == 0 && text->len == 0)
-        r = vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "is empty");
+        r = vt_error_refuse(err, "is empty");
     return r;
 }
 
@@ -148,8 +148,7 @@ static int take_manifest(struct walk *walk, struct archive_contents *contents, s
         return r;
     if (EVP_Digest(text->data, text->len, hash, NULL, EVP_sha256(), NULL) != 1 ||
         memcmp(hash, contents->manifest_hash, ARCHIVE_HASH_BYTES) != 0)
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG,
-                            "its SHA-256 is not the one in " ARCHIVE_SUMS_NAME);
+        return vt_error_refuse(err, "its SHA-256 is not the one in " ARCHIVE_SUMS_NAME);
     r = archive_manifest_read(text->data, text->len, contents, NULL, err);
     if (r == 0) {
         walk->report->nparts = (unsigned)contents->nparts;
@@ -199,8 +198,7 @@ static int take_part(struct walk *walk, const struct archive_part *part, size_t 
     }
     if (r == 0 && (EVP_DigestFinal_ex(walk->hash, hash, NULL) != 1 ||
                    memcmp(hash, part->hash, ARCHIVE_HASH_BYTES) != 0))
-        r = vt_error_set(err, VT_KIND_REFUSED, -EBADMSG,
-                         "its SHA-256 is not the one in " ARCHIVE_SUMS_NAME);
+        r = vt_error_refuse(err, "its SHA-256 is not the one in " ARCHIVE_SUMS_NAME);
     return r < 0 ? r : take_padding(walk, size, err);
 }
 
@@ -216,8 +214,7 @@ static int take_rest(struct walk *walk, const struct archive_contents *contents,
     enter(walk, END_NAME);
     r = take_zeros(walk, ARCHIVE_TAR_END, "one of its two blocks", err);
     if (r == 0 && walk->offset != walk->source->bytes)
-        r = vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "%" PRIu64 " bytes follow it",
-                         walk->source->bytes - walk->offset);
+        r = vt_error_refuse(err, "%" PRIu64 " bytes follow it", walk->source->bytes - walk->offset);
     return r;
 }
 
@@ -231,7 +228,7 @@ int archive_source_verify(const struct archive_source *source, const struct arch
 
     if (!walk || !(walk->hash = EVP_MD_CTX_new())) {
         free(walk);
-        return vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "verify an archive");
+        return vt_error_no_memory(err, "verify an archive");
     }
     walk->source = source;
     walk->offset = 0;

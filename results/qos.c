@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "results/qos.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -138,7 +137,7 @@ static int add_line(struct qos *qos, const struct qos_line *line, struct vt_erro
         cap = qos->cap ? 2 * qos->cap : 16;
         grown = realloc(qos->lines, cap * sizeof(*grown));
         if (!grown)
-            return vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "judge QoS");
+            return vt_error_no_memory(err, "judge QoS");
         qos->lines = grown;
         qos->cap = cap;
     }

@@ -44,7 +44,7 @@ int record_create(const char *path, struct record **ret, struct vt_error *err)
     int r;
 
     if (!record)
-        return vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "create record %s", path);
+        return vt_error_no_memory(err, "create record %s", path);
     r = record_queue_open(path, &record->queue, err);
     if (r < 0) {
         free(record);
@@ -169,7 +169,7 @@ int record_put_role(struct record *record, const struct vt_record_role *role, st
         return invalid(err, "twice, or one too many: role", role->role);
     grown = realloc(record->roles, (record->nroles + 1) * sizeof(*grown));
     if (!grown)
-        return vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "record: role %s", role->role);
+        return vt_error_no_memory(err, "record: role %s", role->role);
     record->roles = grown;
     grown[record->nroles] =
         (struct role_entry){.tile = role->tile, .second = -1, .row = VT_BUF_INIT(RECORD_BLOB_MAX)};

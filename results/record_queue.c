@@ -293,7 +293,7 @@ int record_queue_open(const char *path, struct record_queue **ret, struct vt_err
         return vt_error_errno(err, VT_KIND_INFRA, errno, "create record %s", path);
     queue = calloc(1, sizeof(*queue));
     if (!queue)
-        return vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "create record %s", path);
+        return vt_error_no_memory(err, "create record %s", path);
     queue->front = queue->back = (struct vt_buf)VT_BUF_INIT(RECORD_QUEUE_BYTES);
     vt_text_copy(queue->path, sizeof(queue->path), path);
     pthread_mutex_init(&queue->lock, NULL);

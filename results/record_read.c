@@ -35,7 +35,7 @@ int record_read_meta(struct record_reader *reader, const char *key, char **ret,
             if (copy)
                 *ret = copy;
             else
-                r = vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "read record");
+                r = vt_error_no_memory(err, "read record");
         }
     } else if (r == 0) {
         r = -ENOENT;
@@ -76,9 +76,8 @@ int record_read_lost(struct record_reader *reader, uint64_t *ret, struct vt_erro
     if (r < 0)
         return r;
     if (vt_text_parse_int(text, 0, INT64_MAX, &lost, NULL) < 0)
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG,
-                            "record %s: table meta: " RECORD_LOST_KEY " is no number",
-                            reader->path);
+        return vt_error_refuse(err, "record %s: table meta: " RECORD_LOST_KEY " is no number",
+                               reader->path);
     *ret = (uint64_t)lost;
     return 0;
 }
@@ -276,7 +275,7 @@ int record_read_roles(struct record_reader *reader, struct vt_record_role **ret,
             break;
         grown = realloc(roles, (n + 1) * sizeof(*roles));
         if (!grown) {
-            r = vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "read roles of record");
+            r = vt_error_no_memory(err, "read roles of record");
             break;
         }
         roles = grown;

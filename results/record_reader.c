@@ -15,7 +15,7 @@
 
 static int refuse(const struct record_reader *reader, struct vt_error *err, const char *why)
 {
-    return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "record %s: %s", reader->path, why);
+    return vt_error_refuse(err, "record %s: %s", reader->path, why);
 }
 
 /* --- cursor --- */
@@ -46,8 +46,8 @@ int record_cursor_check(const struct record_cursor *cursor, struct vt_error *err
 {
     if (!cursor->fault)
         return 0;
-    return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "record %s: table %s: %s",
-                        cursor->reader->path, cursor->what, cursor->fault);
+    return vt_error_refuse(err, "record %s: table %s: %s", cursor->reader->path, cursor->what,
+                           cursor->fault);
 }
 
 void record_cursor_close(struct record_cursor *cursor)
@@ -278,7 +278,7 @@ int record_open_read(const char *path, struct record_reader **ret, struct vt_err
 
     if (!reader || !uri) {
         free(reader);
-        return vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "open record %s", path);
+        return vt_error_no_memory(err, "open record %s", path);
     }
     vt_text_copy(reader->path, sizeof(reader->path), path);
     r = check_file(reader, path, err);

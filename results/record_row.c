@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "results/record_row.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +52,7 @@ struct cursor {
 
 static int refuse(struct vt_error *err, const char *what)
 {
-    return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "row of load: %s", what);
+    return vt_error_refuse(err, "row of load: %s", what);
 }
 
 /* Only the shortest form is accepted: one value, one encoding. */
@@ -104,7 +103,7 @@ static int find_operation(struct record_sum *sum, const uint8_t *name, size_t le
         return refuse(err, "too many operations");
     grown = realloc(sum->operations, (sum->noperations + 1) * sizeof(*grown));
     if (!grown)
-        return vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "sum up load");
+        return vt_error_no_memory(err, "sum up load");
     sum->operations = grown;
     op = &grown[sum->noperations];
     memset(op, 0, sizeof(*op));

@@ -58,7 +58,7 @@ static int add_role(struct record_reader *reader, const struct vt_record_role *r
     has_totals = r == 0;
     sum = malloc(sizeof(*sum)); /* 100 KiB and more */
     if (!sum)
-        return vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "compute the result");
+        return vt_error_no_memory(err, "compute the result");
     r = record_sum_load(reader, role->tile, role->role, schedule.from_s, schedule.to_s, sum, err);
     if (r < 0) {
         free(sum);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "results/score.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -55,7 +54,7 @@ int score_add_role(struct score *score, const struct vt_record_role *role,
 
     grown = realloc(score->roles, (score->nroles + 1) * sizeof(*grown));
     if (!grown)
-        return vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "score");
+        return vt_error_no_memory(err, "score");
     score->roles = grown;
     new = &grown[score->nroles];
     *new = (struct score_role){.tile = role->tile,
@@ -104,7 +103,7 @@ int score_finish(struct score *score, struct vt_error *err)
     }
     score->tiles = calloc(score->nroles, sizeof(*score->tiles));
     if (!score->tiles)
-        return vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "score");
+        return vt_error_no_memory(err, "score");
     for (size_t i = 0; i < score->nroles; i++) {
         struct score_tile *last = &score->tiles[score->ntiles ? score->ntiles - 1 : 0];
         if (!score->ntiles || last->tile != score->roles[i].tile) {

@@ -37,7 +37,7 @@ static int add(struct verdict *verdict, enum verdict_grade grade, const char *co
     }
     grown = realloc(verdict->reasons, (verdict->nreasons + 1) * sizeof(*grown));
     if (!grown)
-        return vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "find the verdict");
+        return vt_error_no_memory(err, "find the verdict");
     verdict->reasons = grown;
     reason = &grown[verdict->nreasons++];
     *reason = (struct verdict_reason){.grade = grade, .number = number};

@@ -103,7 +103,7 @@ static int take_ping(struct wire_conn *conn, const struct wire_frame *frame, str
 {
     uint8_t answer[16];
     if (frame->len != 8)
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "ping of %zu bytes", frame->len);
+        return vt_error_refuse(err, "ping of %zu bytes", frame->len);
     memcpy(answer, frame->payload, 8);
     put_u64(answer + 8, (uint64_t)vt_clock_now_ns());
     /* A peer that does not read its answers is found by its silence. */
@@ -115,10 +115,10 @@ static int take_pong(struct wire_conn *conn, const struct wire_frame *frame, str
 {
     int64_t now_ns = vt_clock_now_ns();
     if (frame->len != 16)
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "pong of %zu bytes", frame->len);
+        return vt_error_refuse(err, "pong of %zu bytes", frame->len);
     uint64_t sent = get_u64(frame->payload), clock = get_u64(frame->payload + 8);
     if (clock > (uint64_t)CLOCK_MAX_NS)
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "pong with an impossible clock");
+        return vt_error_refuse(err, "pong with an impossible clock");
     for (unsigned i = 0; i < PINGS_KEPT; i++) {
         if (conn->pings[i] == 0 || (uint64_t)conn->pings[i] != sent)
             continue;
@@ -305,7 +305,7 @@ int wire_conn_new(struct vt_loop *loop, struct vt_link *link, const struct wire_
 {
     struct wire_conn *conn = calloc(1, sizeof *conn);
     if (!conn)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "make a connection: out of memory");
+        return vt_error_no_memory(err, "make a connection");
     *conn = (struct wire_conn){
         .link = link,
         .events = events,
@@ -341,7 +341,7 @@ int wire_conn_send_json(struct wire_conn *conn, enum wire_type type, uint16_t st
 {
     VT_AUTO_FREE char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
     if (!text)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "send: cannot write JSON");
+        return vt_error_no_memory(err, "write JSON");
     return wire_conn_send(conn, type, stream, text, strlen(text), err);
 }
 

@@ -49,13 +49,12 @@ int wire_frame_read(const void *data, size_t len, size_t payload_max, struct wir
     uint32_t payload = get_u32(at);
     unsigned type = at[4];
     if (payload > payload_max)
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG,
-                            "frame of %u bytes, at most %zu are allowed", payload, payload_max);
+        return vt_error_refuse(err, "frame of %u bytes, at most %zu are allowed", payload,
+                               payload_max);
     if (type == 0 || type >= WIRE_TYPE_END)
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "frame of unknown type %u", type);
+        return vt_error_refuse(err, "frame of unknown type %u", type);
     if (at[5] != 0)
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "frame with unknown flags 0x%02x",
-                            at[5]);
+        return vt_error_refuse(err, "frame with unknown flags 0x%02x", at[5]);
     if (len - WIRE_HEADER_BYTES < payload)
         return 0;
     *ret = (struct wire_frame){

@@ -12,11 +12,6 @@
 #define VERSIONS_MAX 1000000
 #define CLOCK_MAX_NS (INT64_C(1) << 61)
 
-static int refuse(struct vt_error *err, const char *what)
-{
-    return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "%s", what);
-}
-
 bool wire_name_ok(const char *name)
 {
     size_t len = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.");
@@ -33,7 +28,7 @@ int wire_json_read(const struct wire_frame *frame, const char *what, json_t **re
         return rc;
     if (!json_is_object(json)) {
         json_decref(json);
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "%s: not an object", what);
+        return vt_error_refuse(err, "%s: not an object", what);
     }
     *ret = json;
     return 0;
@@ -51,7 +46,7 @@ static int get_text(const json_t *json, const char *key, char *dst, size_t size,
     const char *text;
     int rc = vt_json_get_string(json, key, &text, err);
     if (rc == 0 && !vt_text_copy(dst, size, text))
-        rc = vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "%s: too long", key);
+        rc = vt_error_refuse(err, "%s: too long", key);
     return rc;
 }
 
@@ -60,8 +55,7 @@ static int get_name(const json_t *json, const char *key, char *dst, size_t size,
 {
     int rc = get_text(json, key, dst, size, err);
     if (rc == 0 && !wire_name_ok(dst))
-        rc = vt_error_set(err, VT_KIND_REFUSED, -EBADMSG,
-                          "%s: letters, digits, '-', '_' and '.' only", key);
+        rc = vt_error_refuse(err, "%s: letters, digits, '-', '_' and '.' only", key);
     return rc;
 }
 
@@ -77,7 +71,7 @@ int wire_hello_write(enum wire_type type, const struct wire_hello *hello, json_t
             : json_pack("{s:I, s:I, s:s, s:s}", "v", (json_int_t)hello->v, "min",
                         (json_int_t)hello->min, "agent", hello->agent, "duty", hello->duty);
     if (!json)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "hello: cannot write JSON");
+        return vt_error_no_memory(err, "write hello");
     *ret = json;
     return 0;
 }
@@ -180,10 +174,10 @@ int wire_sample_read(const struct wire_frame *frame, int64_t *ret_t_ns, json_t *
     if (rc != 0)
         return rc;
     if (json_object_size(series) > WIRE_SERIES_MAX)
-        return refuse(err, "sample: too many series");
+        return vt_error_refuse(err, "sample: too many series");
     json_object_foreach((json_t *)series, name, value)
         if (!wire_name_ok(name) || !json_is_number(value) || !isfinite(json_number_value(value)))
-            return refuse(err, "sample: a series without a proper name or number");
+            return vt_error_refuse(err, "sample: a series without a proper name or number");
     *ret_t_ns = t_ns;
     *ret = vt_take_ptr(json);
     return 0;
@@ -239,7 +233,8 @@ int wire_totals_read(const json_t *totals, struct vt_record_totals *ret, struct 
     if (rc < 0)
         return rc;
     if (got.good + got.slow + got.wrong + got.failed != got.intended)
-        return refuse(err, "totals: good, slow, wrong and failed are not all that was intended");
+        return vt_error_refuse(
+            err, "totals: good, slow, wrong and failed are not all that was intended");
     *ret = got;
     return 0;
 }

@@ -13,11 +13,6 @@
 #define LOAD_FIXED_BYTES (1 + 2 + 2 + 4 + 6 * 8 + 1)
 #define BYTES_MAX (UINT64_C(1) << 50)
 
-static int refuse(struct vt_error *err, const char *what)
-{
-    return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "%s", what);
-}
-
 static void put(struct vt_buf *out, uint64_t value, unsigned bytes)
 {
     uint8_t data[8];
@@ -64,14 +59,15 @@ static int check_second(const struct wire_load *load, struct vt_error *err)
     const uint64_t max = (uint64_t)WIRE_COUNT_MAX;
     if (s->intended > max || s->good > max || s->slow > max || s->wrong > max || s->failed > max ||
         s->bytes > BYTES_MAX)
-        return refuse(err, "load: a count is impossible");
+        return vt_error_refuse(err, "load: a count is impossible");
     if (s->good + s->slow + s->wrong + s->failed != s->intended)
-        return refuse(err, "load: good, slow, wrong and failed are not all that was intended");
+        return vt_error_refuse(err,
+                               "load: good, slow, wrong and failed are not all that was intended");
     /* Answers have a response time; what got none may stand there with its age. */
     if (load->response.count < s->good + s->slow || load->response.count > s->intended)
-        return refuse(err, "load: not as many response times as answers");
+        return vt_error_refuse(err, "load: not as many response times as answers");
     if (load->service.count > s->intended || load->wake_lag.count > s->intended)
-        return refuse(err, "load: more service times or wake lags than requests");
+        return vt_error_refuse(err, "load: more service times or wake lags than requests");
     return 0;
 }
 
@@ -87,14 +83,14 @@ static int read_hists(const uint8_t *at, size_t len, struct wire_load *ret, stru
         at += used;
         len -= used;
     }
-    return len == 0 ? 0 : refuse(err, "load: bytes after the last histogram");
+    return len == 0 ? 0 : vt_error_refuse(err, "load: bytes after the last histogram");
 }
 
 int wire_load_read(const struct wire_frame *frame, struct wire_load *ret, struct vt_error *err)
 {
     const uint8_t *at = frame->payload;
     if (frame->len < LOAD_FIXED_BYTES || get(&at, 1) != LOAD_FORM)
-        return refuse(err, "load: not of the known form");
+        return vt_error_refuse(err, "load: not of the known form");
     struct vt_load_second *s = &ret->second;
     memset(s, 0, sizeof *s);
     ret->tile = (unsigned)get(&at, 2);
@@ -108,14 +104,14 @@ int wire_load_read(const struct wire_frame *frame, struct wire_load *ret, struct
     s->bytes = get(&at, 8);
     size_t len = get(&at, 1);
     if (len >= sizeof ret->role || frame->len - LOAD_FIXED_BYTES < len)
-        return refuse(err, "load: name of the role is too long");
+        return vt_error_refuse(err, "load: name of the role is too long");
     memcpy(ret->role, at, len);
     ret->role[len] = '\0';
     at += len;
     if (!wire_name_ok(ret->role) || strlen(ret->role) != len || ret->tile < 1 ||
         ret->tile > VT_RECORD_TILES_MAX || ret->operation >= VT_RECORD_OPERATIONS_MAX ||
         s->second >= WIRE_SECOND_MAX)
-        return refuse(err, "load: tile, role, operation or second out of range");
+        return vt_error_refuse(err, "load: tile, role, operation or second out of range");
     int rc = read_hists(at, frame->len - LOAD_FIXED_BYTES - len, ret, err);
     if (rc < 0)
         return rc;
@@ -138,12 +134,12 @@ int wire_log_read(const struct wire_frame *frame, char name[WIRE_NAME_MAX], cons
                   size_t *ret_len, struct vt_error *err)
 {
     if (frame->len < 1 || frame->payload[0] >= WIRE_NAME_MAX || frame->len - 1 < frame->payload[0])
-        return refuse(err, "log: name too long");
+        return vt_error_refuse(err, "log: name too long");
     size_t len = frame->payload[0];
     memcpy(name, frame->payload + 1, len);
     name[len] = '\0';
     if (!wire_name_ok(name) || strlen(name) != len)
-        return refuse(err, "log: not a proper name");
+        return vt_error_refuse(err, "log: not a proper name");
     *ret = frame->payload + 1 + len;
     *ret_len = frame->len - 1 - len;
     return 0;

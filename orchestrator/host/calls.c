@@ -104,8 +104,7 @@ int calls_parse_capabilities(const char *xml, struct host_info *info, struct vt_
     xmlXPathContextPtr xpath = doc ? xmlXPathNewContext(doc) : NULL;
     if (!xpath) {
         xmlFreeDoc(doc);
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG,
-                            "the host's capabilities are no XML or longer than 4 MiB");
+        return vt_error_refuse(err, "the host's capabilities are no XML or longer than 4 MiB");
     }
 #define ARCH "/capabilities/guest/arch[@name='x86_64']"
     if (!xpath_text(xpath, "string(" ARCH "/emulator)", info->emulator, sizeof(info->emulator)))
@@ -307,7 +306,7 @@ int calls_list(virConnectPtr conn, const char *controller, struct host_domain **
         code = vt_error_set(err, VT_KIND_REFUSED, -E2BIG, "the host has %d domains, more than %d",
                             found, CALLS_DOMAINS_MAX);
     else if (!(ours = calloc((size_t)found + 1, sizeof(*ours))))
-        code = vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "list domains: no memory");
+        code = vt_error_no_memory(err, "list domains");
     for (int i = 0; i < found; i++) {
         if (code == 0 && describe(all[i], &ours[n], NULL) == 0 && ours[n].mark.run[0] &&
             (!controller || !strcmp(controller, ours[n].mark.controller)))
@@ -364,7 +363,7 @@ static int flatten(virDomainStatsRecordPtr *records, struct host_stat **ret, siz
                             total, CALLS_STATS_MAX);
     rows = calloc(total + 1, sizeof(*rows));
     if (!rows)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "statistics: no memory");
+        return vt_error_no_memory(err, "statistics");
     for (size_t i = 0; records[i]; i++) {
         const char *name = virDomainGetName(records[i]->dom);
         for (int j = 0; j < records[i]->nparams; j++) {
@@ -390,7 +389,7 @@ int calls_stats(virConnectPtr conn, unsigned groups, const char (*uuids)[37], si
     int code = 0;
 
     if (!domains)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "statistics: no memory");
+        return vt_error_no_memory(err, "statistics");
     for (size_t i = 0; i < n; i++)
         if ((domains[found] = CALL(virDomainLookupByUUIDString, conn, uuids[i])))
             found++;

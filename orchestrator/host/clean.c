@@ -122,7 +122,7 @@ static int find_journals(struct clean *clean, struct vt_error *err)
     clean->dead = calloc(RUNS_MAX, sizeof(*clean->dead));
     clean->live = calloc(RUNS_MAX, sizeof(*clean->live));
     if (!clean->dead || !clean->live)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "clean: no memory");
+        return vt_error_no_memory(err, "clean");
     snprintf(path, sizeof(path), "%s/journal", clean->settings->state);
     DIR *folder = opendir(path);
     if (!folder)
@@ -493,7 +493,7 @@ static int work_on_loop(struct clean *clean, struct vt_error *err)
     int code;
 
     if (!loop)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "clean: no memory");
+        return vt_error_no_memory(err, "clean");
     if ((code = vt_loop_init(loop, err)) < 0)
         return code;
     clean->loop = loop;

@@ -205,7 +205,7 @@ int host_open(struct vt_loop *loop, const struct host_settings *settings, host_d
     int rc;
 
     if (!host)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "open host %s: no memory", settings->uri);
+        return vt_error_no_memory(err, "open host %s", settings->uri);
     if (!vt_text_copy(host->uri, sizeof(host->uri), settings->uri)) {
         free(host);
         return vt_error_set(err, VT_KIND_USAGE, -ENAMETOOLONG, "the host's URI is too long");

@@ -83,8 +83,8 @@ static int parse_domain(struct undo *undo, const struct vt_journal_entry *entry,
     *uri = entry->value + 37;
     if (strlen(entry->value) <= 37 || entry->value[36] != ' ' ||
         !vt_text_copy(undo->name, sizeof(undo->name), entry->object) || strchr(undo->name, '/'))
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "'%s' '%s' is no domain and its host",
-                            entry->object, entry->value);
+        return vt_error_refuse(err, "'%s' '%s' is no domain and its host", entry->object,
+                               entry->value);
     snprintf(undo->uuid, sizeof(undo->uuid), "%.36s", entry->value);
     undo->root[0] = 0;
     if (!strncmp(*uri, embedded, strlen(embedded)))
@@ -177,7 +177,7 @@ int undo_start(struct vt_loop *loop, struct vt_journal *journal, uint64_t from_i
     int rc;
 
     if (!undo)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "undo: no memory");
+        return vt_error_no_memory(err, "undo");
     undo->journal = journal;
     undo->from_id = from_id;
     undo->context = *context;

@@ -33,7 +33,7 @@ static int check_path(const struct vt_journal_entry *entry, struct vt_error *err
     if (path[0] == '/' && path[1] && !strstr(path, "/../") &&
         (strlen(path) < 3 || strcmp(path + strlen(path) - 3, "/..") != 0))
         return 0;
-    return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "'%s' is no path to remove", path);
+    return vt_error_refuse(err, "'%s' is no path to remove", path);
 }
 
 /* ---- netns ---- */
@@ -56,8 +56,7 @@ int undo_netns(const struct undo_context *context, const struct vt_journal_entry
 
     if (strncmp(entry->object, NETNS_PREFIX, strlen(NETNS_PREFIX)) != 0 ||
         strchr(entry->object + strlen(NETNS_PREFIX), '/'))
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "'%s' is no namespace of ours",
-                            entry->object);
+        return vt_error_refuse(err, "'%s' is no namespace of ours", entry->object);
     snprintf(path, sizeof(path), "%s", entry->object);
     int code = outer_run(context->outer_mnt_fd, remove_name, path);
     if (context->outer_mnt_fd > 0) /* our copy of the mount, which keeps the namespace too */
@@ -181,8 +180,7 @@ int undo_tree(const struct undo_context *context, const struct vt_journal_entry 
     if (code < 0)
         return code;
     if (!strchr(entry->object + 1, '/'))
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG,
-                            "'%s' stands in the root folder: not removed", entry->object);
+        return vt_error_refuse(err, "'%s' stands in the root folder: not removed", entry->object);
     if (lstat(entry->object, &info) < 0) {
         code = errno == ENOENT ? 0 : -errno;
     } else if (!S_ISDIR(info.st_mode)) {
@@ -242,8 +240,7 @@ int undo_process(const struct undo_context *context, const struct vt_journal_ent
         return 0;
     if (sscanf(entry->value, "%d %" SCNu64 "%n", &pid, &wanted, &used) != 2 || pid <= 1 ||
         entry->value[used])
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "'%s' is no pid and start time",
-                            entry->value);
+        return vt_error_refuse(err, "'%s' is no pid and start time", entry->value);
     /* Looked at after the pidfd is open: then the signal reaches what was looked at. */
     VT_AUTO_CLOSE int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (fd < 0 || read_start_time(pid, &start) < 0 || start != wanted)

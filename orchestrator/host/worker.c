@@ -77,7 +77,7 @@ struct job *job_new(struct host *host, enum job_kind kind, const char *text, hos
         job->text = strdup(text);
     if (!job || (text && !job->text)) {
         free(job);
-        vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "%s: no memory", job_names[kind]);
+        vt_error_no_memory(err, "%s", job_names[kind]);
         return NULL;
     }
     job->kind = kind;
@@ -121,7 +121,7 @@ static int do_start(struct host *host, struct job *job, struct vt_error *err)
 {
     job->domains = calloc(1, sizeof(*job->domains));
     if (!job->domains)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "start a domain: no memory");
+        return vt_error_no_memory(err, "start a domain");
     int code = calls_start(host->conn, job->text, job->domains, err);
     if (code == 0) {
         job->reply.domains = job->domains;
@@ -153,7 +153,7 @@ static int do_stats(struct host *host, struct job *job, struct vt_error *err)
     char(*uuids)[37] = calloc(host->nstarted + 1, sizeof(*uuids));
 
     if (!uuids)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "statistics: no memory");
+        return vt_error_no_memory(err, "statistics");
     for (size_t i = 0; i < host->nstarted; i++)
         memcpy(uuids[i], host->started[i].uuid, sizeof(uuids[i]));
     int code = calls_stats(host->conn, job->groups, (const char(*)[37])uuids, host->nstarted,

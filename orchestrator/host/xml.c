@@ -371,7 +371,7 @@ int xml_write_domain(const struct vt_domain *domain, const struct xml_host *host
     buffer = xmlBufferCreate();
     w.xml = buffer ? xmlNewTextWriterMemory(buffer, 0) : NULL;
     if (!w.xml) {
-        code = vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "define %s: no memory", domain->name);
+        code = vt_error_no_memory(err, "define %s", domain->name);
         goto out;
     }
     xmlTextWriterSetIndent(w.xml, 1);
@@ -379,13 +379,12 @@ int xml_write_domain(const struct vt_domain *domain, const struct xml_host *host
     write_domain(&w, domain, host ? host : &any);
     w.failed |= xmlTextWriterEndDocument(w.xml) < 0 || xmlTextWriterFlush(w.xml) < 0;
     if (w.failed || xmlBufferLength(buffer) > XML_DOMAIN_MAX) {
-        code = vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "define %s: cannot write its XML",
-                            domain->name);
+        code = vt_error_no_memory(err, "write the XML of %s", domain->name);
         goto out;
     }
     char *copy = strdup((const char *)xmlBufferContent(buffer));
     if (!copy) {
-        code = vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "define %s: no memory", domain->name);
+        code = vt_error_no_memory(err, "define %s", domain->name);
         goto out;
     }
     *ret_xml = copy;
@@ -447,7 +446,7 @@ int xml_read_mark(const char *xml, struct xml_mark *ret, struct vt_error *err)
     xmlDocPtr doc = xmlReadMemory(xml, (int)len, "domain", NULL,
                                   XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING);
     if (!doc)
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "a domain's definition is no XML");
+        return vt_error_refuse(err, "a domain's definition is no XML");
     const xmlNode *node = find_mark(xmlDocGetRootElement(doc));
     bool ok = node && read_attribute(node, "run", mark.run, sizeof(mark.run)) &&
               read_attribute(node, "controller", mark.controller, sizeof(mark.controller)) &&

@@ -124,7 +124,7 @@ static int take_enrol(struct hub_peer *peer, const struct wire_frame *frame, str
     VT_AUTO_BUF struct vt_buf pem = VT_BUF_INIT(VT_CERT_PEM_MAX);
     int64_t v;
     if (!hello)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "enrol: out of memory");
+        return vt_error_no_memory(err, "enrol");
     int rc = wire_hello_read(frame, hello, err);
     if (rc == 0)
         rc = wire_version_choose(hello, &v, err);
@@ -181,7 +181,7 @@ static int take_hello(struct hub_peer *peer, const struct wire_frame *frame, str
     struct hub_agent *agent = NULL;
     int64_t v = 0;
     if (!hello)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "hello: out of memory");
+        return vt_error_no_memory(err, "hello");
     int rc = wire_hello_read(frame, hello, err);
     if (rc == 0)
         rc = wire_version_choose(hello, &v, err);
@@ -259,7 +259,7 @@ static int take_in(struct hub *hub, int fd, const char *address, const char *nam
     struct hub_peer *peer = calloc(1, sizeof *peer);
     if (!peer) {
         close(fd);
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "accept: out of memory");
+        return vt_error_no_memory(err, "accept");
     }
     peer->hub = hub;
     vt_text_copy(peer->address, sizeof peer->address, address);

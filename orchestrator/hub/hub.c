@@ -74,7 +74,7 @@ static int make_room(struct hub *hub, struct vt_error *err)
     size_t cap = hub->agents_cap ? hub->agents_cap * 2 : 16;
     struct hub_agent **agents = realloc(hub->agents, cap * sizeof(struct hub_agent *));
     if (!agents)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "expect an agent: out of memory");
+        return vt_error_no_memory(err, "expect an agent");
     hub->agents = agents;
     hub->agents_cap = cap;
     return 0;
@@ -103,7 +103,7 @@ int hub_expect(struct hub *hub, const struct hub_expected *e, struct vt_error *e
         return rc;
     struct hub_agent *agent = calloc(1, sizeof *agent);
     if (!agent)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "expect an agent: out of memory");
+        return vt_error_no_memory(err, "expect an agent");
     vt_text_copy(agent->name, sizeof agent->name, e->agent);
     vt_text_copy(agent->host_name, sizeof agent->host_name, e->host_name ? e->host_name : "");
     vt_text_copy(agent->address, sizeof agent->address, e->address);
@@ -277,7 +277,7 @@ static int expect_load(struct hub_agent *agent, const json_t *params, struct vt_
         struct hub_stream *streams =
             i < HUB_STREAMS_MAX ? realloc(agent->streams, (i + 1) * sizeof *streams) : NULL;
         if (!streams)
-            return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "agent %s: too many roles to drive",
+            return vt_error_set(err, VT_KIND_INFRA, -E2BIG, "agent %s: too many roles to drive",
                                 agent->name);
         agent->streams = streams;
         agent->nstreams++;
@@ -299,7 +299,7 @@ static int send_call(struct hub_agent *agent, struct hub_call *call, const json_
     call->stream = agent->next_stream;
     json_t *json = wire_call_write(call->op, params);
     int rc = json ? wire_conn_send_json(agent->peer->conn, WIRE_CALL, call->stream, json, err)
-                  : vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "cannot write the call");
+                  : vt_error_no_memory(err, "write the call");
     json_decref(json);
     return rc;
 }
@@ -323,7 +323,7 @@ int hub_call(struct hub *hub, const char *name, const char *op, const json_t *pa
     }
     VT_AUTO_FREE struct hub_call *call = calloc(1, sizeof *call);
     if (!call)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "%s of %s: out of memory", op, name);
+        return vt_error_no_memory(err, "%s of %s", op, name);
     call->agent = agent;
     call->timeout_ns = timeout_ns;
     call->deadline_ns = vt_clock_now_ns() + timeout_ns;
@@ -394,7 +394,7 @@ int hub_new(const struct hub_config *config, const struct hub_events *events, vo
 {
     struct hub *hub = calloc(1, sizeof *hub);
     if (!hub)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "listen for agents: out of memory");
+        return vt_error_no_memory(err, "listen for agents");
     *hub = (struct hub){
         .loop = config->loop,
         .events = events,
@@ -407,7 +407,7 @@ int hub_new(const struct hub_config *config, const struct hub_events *events, vo
         .fd = -1,
         .load = malloc(sizeof *hub->load),
     };
-    int rc = hub->load ? 0 : vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "hub: out of memory");
+    int rc = hub->load ? 0 : vt_error_no_memory(err, "hub");
     if (rc == 0)
         rc = make_tls(config, &hub->tls, err);
     if (rc == 0)

@@ -3,7 +3,6 @@
  * What an agent that is up sends. Everything is checked before it reaches the hub's owner; a
  * negative return ends the connection.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -16,7 +15,7 @@
 
 static int refuse(const struct hub_agent *agent, const char *what, struct vt_error *err)
 {
-    return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "agent %s: %s", agent->name, what);
+    return vt_error_refuse(err, "agent %s: %s", agent->name, what);
 }
 
 static int take_reply(struct hub_agent *agent, const struct wire_frame *frame, struct vt_error *err)

@@ -209,7 +209,7 @@ int run_expect_agent(struct run *run, struct run_vm *vm, struct vt_error *err)
     int ret;
 
     if (!conf)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "configuration of %s", agent);
+        return vt_error_no_memory(err, "configuration of %s", agent);
     ret = vt_cert_write(vt_ca_cert(run->ca), &pem, err);
     if (ret == 0)
         ret = hub_make_token(conf->token, err);

@@ -3,7 +3,6 @@
  * check: after the window every agent is asked what machine it ran on, guests also for the facts
  * and logs of their role; what the servers say is held against what the client saw.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,7 +114,7 @@ static int start(struct run *run, struct vt_error *err)
 
     run->checks = calloc(n, sizeof(*run->checks));
     if (!run->checks)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "check");
+        return vt_error_no_memory(err, "check");
     run->waiting = n;
     for (unsigned i = 0; i < n; i++) {
         struct run_check *check = &run->checks[i];

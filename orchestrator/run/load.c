@@ -74,7 +74,7 @@ json_t *run_load_order(const struct run *run, const struct run_load *load, struc
     VT_AUTO_FREE struct load_order *order = calloc(1, sizeof(*order));
 
     if (!order) {
-        vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "order for %s", vm->agent);
+        vt_error_no_memory(err, "order for %s", vm->agent);
         return NULL;
     }
     order->tile = vm->tile;
@@ -99,7 +99,7 @@ int run_call_load(struct run *run, struct run_load *load, const char *op, int64_
 
     if (!params || (client_t0_ns != 0 &&
                     json_object_set_new(params, "t0_ns", json_integer(client_t0_ns)) != 0))
-        ret = vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "%s", op);
+        ret = vt_error_no_memory(err, "%s", op);
     else
         ret = hub_call(run->hub, RUN_CLIENT_AGENT, op, params, timeout_ns, done, load, err);
     json_decref(params);

@@ -118,7 +118,7 @@ int phases_start(struct phases *phases, struct vt_error *err)
     phases->current = -1;
     if (uv_timer_init(&phases->loop->uv, &phases->deadline) != 0 ||
         uv_timer_init(&phases->loop->uv, &phases->next) != 0)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "timers of the phases");
+        return vt_error_no_memory(err, "timers of the phases");
     phases->deadline.data = phases->next.data = phases;
     schedule_next(phases);
     return 0;

@@ -162,7 +162,7 @@ static int plan_vms(struct run *run, unsigned tiles, struct vt_error *err)
     run->vms = calloc(tiles * run->spec.nroles + 1, sizeof(*run->vms));
     run->loads = calloc(tiles * ndriven + 1, sizeof(*run->loads));
     if (!run->vms || !run->loads)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "plan of %u tiles", tiles);
+        return vt_error_no_memory(err, "plan of %u tiles", tiles);
     for (unsigned tile = 1; tile <= tiles; tile++) {
         for (unsigned r = 0; r < run->spec.nroles; r++) {
             struct run_vm *vm = &run->vms[run->nvms];

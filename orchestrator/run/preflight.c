@@ -88,7 +88,7 @@ static int start_preflight(struct run *run, struct vt_error *err)
     int ret;
 
     if (!found || !domains)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "preflight");
+        return vt_error_no_memory(err, "preflight");
     for (unsigned i = 0; i < run->nvms; i++)
         domains[i] = run->vms[i].domain;
     preflight_run(&needs, found);

@@ -3,7 +3,6 @@
  * prepare: each guest prepares its contents, starts its servers and is asked until it really
  * serves; then the client draws its schedules and opens its connections.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -132,7 +131,7 @@ static void guest_step(struct run_vm *vm)
         params = json_pack("{s:I}", "timeout_ns", (json_int_t)READY_TIMEOUT_NS);
     }
     if (!params)
-        vt_error_set(&err, VT_KIND_INFRA, -ENOMEM, "out of memory");
+        vt_error_no_memory(&err, "parameters");
     else
         hub_call(run->hub, vm->agent, op, params, STEP_TIMEOUT_NS, guest_done, vm, &err);
     json_decref(params);

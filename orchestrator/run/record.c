@@ -126,7 +126,7 @@ int run_record_schedule(struct run *run, const struct run_load *load, const json
     if (ret < 0)
         return ret;
     if (!vt_text_unhex(hash, schedule.hash, sizeof(schedule.hash)))
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "hash of the schedule: '%.80s'", hash);
+        return vt_error_refuse(err, "hash of the schedule: '%.80s'", hash);
     vt_text_copy(schedule.role, sizeof(schedule.role), load->vm->role->name);
     schedule.steps = (uint64_t)steps;
     schedule.window_steps = (uint64_t)window_steps;

@@ -331,7 +331,7 @@ int command_run(int argc, char **argv, struct vt_error *err)
     int ret;
 
     if (!run || !show)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "run");
+        return vt_error_no_memory(err, "run");
     run->show = show;
     run->embed.lock_fd = run->embed.outer_mnt_fd = -1;
     run->net.outer_net_fd = run->net.range_fd = -1;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "orchestrator/watch/terminal.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -147,7 +146,7 @@ int watch_terminal_init(struct watch_terminal *t, FILE *out, const struct spec *
     memset(t, 0, sizeof(*t));
     t->response = malloc(sizeof(*t->response));
     if (!t->response)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "terminal");
+        return vt_error_no_memory(err, "terminal");
     vt_hist_init(t->response);
     t->sink.take = take;
     t->out = out;

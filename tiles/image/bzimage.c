@@ -79,7 +79,7 @@ int image_decompress(const uint8_t *data, size_t len, struct vt_buf *out, struct
     int r;
 
     if (!a)
-        return vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "decompress");
+        return vt_error_no_memory(err, "decompress");
     archive_read_support_filter_all(a);
     archive_read_support_format_raw(a);
     if (archive_read_open_memory(a, data, len) != ARCHIVE_OK)

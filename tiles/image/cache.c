@@ -261,7 +261,7 @@ static int list_one(const char *path, const char *name, void *ctx, struct vt_err
         return 0;
     grown = reallocarray(list->entries, list->count + 1, sizeof *grown);
     if (!grown)
-        return vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "list image cache");
+        return vt_error_no_memory(err, "list image cache");
     list->entries = grown;
     entry = &grown[list->count++];
     memset(entry, 0, sizeof *entry);

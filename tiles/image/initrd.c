@@ -26,7 +26,7 @@ static int add(struct archive *a, const char *path, unsigned type, unsigned mode
     int r = 0;
 
     if (!entry)
-        return vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "write initramfs");
+        return vt_error_no_memory(err, "write initramfs");
     archive_entry_set_pathname(entry, path);
     archive_entry_set_filetype(entry, type);
     archive_entry_set_perm(entry, mode);
@@ -86,7 +86,7 @@ int image_initrd_write(const char *path, const char *init, const char *modules,
     int r = 0;
 
     if (!a)
-        return vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "write initramfs");
+        return vt_error_no_memory(err, "write initramfs");
     archive_write_set_format_cpio_newc(a);
     archive_write_add_filter_none(a);
     if (archive_write_open_filename(a, path) != ARCHIVE_OK)

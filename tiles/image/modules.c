@@ -85,11 +85,11 @@ static int index_add(struct index *index, const char *file, const char *path, st
                             INDEX_MAX);
     grown = reallocarray(index->modules, index->count + 1, sizeof *grown);
     if (!grown)
-        return vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "list modules");
+        return vt_error_no_memory(err, "list modules");
     index->modules = grown;
     module.path = strdup(path);
     if (!module.path)
-        return vt_error_errno(err, VT_KIND_INFRA, ENOMEM, "list modules");
+        return vt_error_no_memory(err, "list modules");
     grown[index->count++] = module;
     return 0;
 }

@@ -462,8 +462,7 @@ static int make_connections(struct engine *e, struct vt_error *err)
     e->conversations = calloc(e->nconnections, stride);
     e->last_step = calloc(e->config.schedule->nsessions + 1, sizeof *e->last_step);
     if (!e->connections || !e->conversations || !e->last_step)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "%u connections: out of memory",
-                            e->nconnections);
+        return vt_error_no_memory(err, "%u connections", e->nconnections);
     for (uint32_t i = 0; i < e->nconnections; i++) {
         struct connection *c = &e->connections[i];
 
@@ -494,7 +493,7 @@ int engine_new(struct vt_loop *loop, const struct engine_config *config,
         return code;
     e = calloc(1, sizeof *e);
     if (!e)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "make a load engine: out of memory");
+        return vt_error_no_memory(err, "make a load engine");
     e->loop = loop;
     e->config = *config;
     e->out = (struct vt_buf)VT_BUF_INIT(REQUEST_BYTES_MAX);

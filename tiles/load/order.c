@@ -88,8 +88,7 @@ json_t *load_order_write(const struct load_order *order, struct vt_error *err)
                            "server_name", order->server_name, "load", write_load(&order->load));
     json_decref(segments);
     if (!json)
-        vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "order for %s of tile %u", order->role,
-                     order->tile);
+        vt_error_no_memory(err, "order for %s of tile %u", order->role, order->tile);
     return json;
 }
 
@@ -100,8 +99,7 @@ static int read_text(const json_t *json, const char *key, char *dst, size_t size
     int ret = vt_json_get_string(json, key, &text, err);
 
     if (ret == 0 && !vt_text_copy(dst, size, text))
-        ret = vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "%s: longer than %zu bytes", key,
-                           size - 1);
+        ret = vt_error_refuse(err, "%s: longer than %zu bytes", key, size - 1);
     return ret;
 }
 
@@ -125,8 +123,7 @@ static int read_operations(const json_t *json, const struct driver *driver, stru
         for (unsigned o = 0; ret == 0 && o < driver->noperations; o++)
             known |= !strcmp(driver->operations[o], operation->name);
         if (ret == 0 && !known)
-            ret = vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "%s has no operation '%s'",
-                               driver->name, operation->name);
+            ret = vt_error_refuse(err, "%s has no operation '%s'", driver->name, operation->name);
     }
     return ret;
 }
@@ -181,7 +178,7 @@ static int read_seed(const json_t *json, uint64_t *ret_seed, struct vt_error *er
     errno = 0;
     *ret_seed = strtoull(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0)
-        return vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "seed: not a number of 64 bits");
+        return vt_error_refuse(err, "seed: not a number of 64 bits");
     return 0;
 }
 
@@ -205,8 +202,7 @@ int load_order_read(const json_t *json, struct load_order *ret, struct vt_error 
     if (code == 0)
         code = read_text(json, "role", order.role, sizeof(order.role), err);
     if (code == 0 && !(driver = driver_of(order.role)))
-        code = vt_error_set(err, VT_KIND_REFUSED, -EBADMSG, "no role '%s' that can be driven",
-                            order.role);
+        code = vt_error_refuse(err, "no role '%s' that can be driven", order.role);
     if (code == 0)
         code = read_seed(json, &order.seed, err);
     if (code == 0)

@@ -60,8 +60,7 @@ int recorder_init(struct recorder *r, const struct schedule *schedule, const str
     if (r->ring && r->bins)
         return 0;
     recorder_dispose(r);
-    return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "record %zu operations: out of memory",
-                        needed);
+    return vt_error_no_memory(err, "record %zu operations", needed);
 }
 
 void recorder_dispose(struct recorder *r)

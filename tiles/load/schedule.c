@@ -276,8 +276,7 @@ static int check_arguments(const struct driver *driver, int64_t rate,
 
 static int out_of_memory(const struct draw *d, struct vt_error *err)
 {
-    return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "schedule of %s: out of memory",
-                        d->driver->name);
+    return vt_error_no_memory(err, "schedule of %s", d->driver->name);
 }
 
 static int no_steps(const struct draw *d, struct vt_error *err)

@@ -91,6 +91,6 @@ int server_nginx_facts(struct role_guest *guest, json_t *facts, struct vt_error 
         json_object_set_new(facts, "complaints", json_integer(ncomplaints)) ||
         json_object_set_new(facts, "first_complaint", json_stringn_nocheck(first, strlen(first))) ||
         json_object_set_new(facts, "log_cut", json_boolean(cut)))
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "collect facts of nginx");
+        return vt_error_no_memory(err, "collect facts of nginx");
     return 0;
 }

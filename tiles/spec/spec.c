@@ -160,7 +160,7 @@ static int read_yaml(const struct vt_yaml *yaml, struct spec *ret, struct vt_err
     int rc;
 
     if (!spec)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "read %s: out of memory", yaml->file);
+        return vt_error_no_memory(err, "read %s", yaml->file);
     spec->run.preset = -1;
     rc = vt_yaml_bind(yaml, &spec_schema, spec, err);
     if (rc < 0)

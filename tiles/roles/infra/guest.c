@@ -40,7 +40,7 @@ static int write_downloads(const struct role_guest *guest, struct vt_error *err)
     int ret;
 
     if (!body)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOMEM, "contents of downloads");
+        return vt_error_no_memory(err, "contents of downloads");
     snprintf(path, sizeof(path), "%s/download", guest->data_dir);
     ret = make_dir(path, err);
     for (uint32_t i = 0; ret == 0 && i < WEB_DOWNLOADS; i++) {
