@@ -456,6 +456,7 @@ static const char settings_text[] = "spec: web\n"
                                     "client:\n"
                                     "  - ssh://machine\n"
                                     "profile: none\n"
+                                    "boot-timeout: 2 min\n"
                                     "state: /var/lib/vtile\n"
                                     "runtime: /run/vtile\n"
                                     "cache: /var/cache/vtile\n";
