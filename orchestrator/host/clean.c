@@ -481,7 +481,7 @@ static void work(struct clean *clean)
     end_strays(clean);
     remove_probes(clean);
     if (clean->embed.root[0])
-        embed_remove_stale_pids(clean->embed.root);
+        embed_remove_stale(clean->embed.root);
     for (size_t i = 0; i < clean->nhosts; i++)
         if (clean->hosts[i].host)
             close_host(clean, &clean->hosts[i].host);

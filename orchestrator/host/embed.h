@@ -56,8 +56,9 @@ int embed_end_strays(const char *root, const pid_t *known, size_t nknown);
 /* Ends what a killed run had forked and what has not come to exec: copies of this very program in
  * the run's network namespace, which would still write files. Returns as embed_end_uuid. */
 int embed_end_orphans(const char *netns_path);
-/* Pid files without a status file whose process is gone. Returns how many it removed. */
-int embed_remove_stale_pids(const char *root);
+/* Pid files and half-written status without a status file, whose emulator is gone. Returns how many
+ * it removed. */
+int embed_remove_stale(const char *root);
 /* Removes what a domain that is gone leaves below root: its log, and what its driver did not live
  * to remove. */
 void embed_forget_domain(const char *root, const char *domain);

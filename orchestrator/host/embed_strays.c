@@ -150,7 +150,23 @@ int embed_end_orphans(const char *netns_path)
     return end_all(&search);
 }
 
-int embed_remove_stale_pids(const char *root)
+/* <domain><ending>: whether it belongs to a domain that is not there (any more). */
+static bool is_stale(const char *root, char *name, const char *ending)
+{
+    size_t len = strlen(name);
+    char path[VT_PATH_MAX];
+
+    if (len <= strlen(ending) || strcmp(name + len - strlen(ending), ending) != 0 ||
+        !strcmp(name, "driver.pid"))
+        return false;
+    name[len - strlen(ending)] = 0;
+    snprintf(path, sizeof(path), "%s/run/qemu/%s.xml", root, name);
+    pid_t pid = embed_domain_pid(root, name);
+    name[len - strlen(ending)] = ending[0];
+    return access(path, F_OK) < 0 && (pid <= 0 || !program_is_qemu(pid));
+}
+
+int embed_remove_stale(const char *root)
 {
     char path[VT_PATH_MAX];
     struct dirent *entry;
@@ -158,19 +174,9 @@ int embed_remove_stale_pids(const char *root)
 
     snprintf(path, sizeof(path), "%s/run/qemu", root);
     DIR *folder = opendir(path);
-    while (folder && (entry = readdir(folder))) {
-        size_t len = strlen(entry->d_name);
-        if (len <= 4 || strcmp(entry->d_name + len - 4, ".pid") != 0 ||
-            !strcmp(entry->d_name, "driver.pid"))
-            continue;
-        entry->d_name[len - 4] = 0;
-        pid_t pid = embed_domain_pid(root, entry->d_name);
-        snprintf(path, sizeof(path), "%s/run/qemu/%s.xml", root, entry->d_name);
-        if (access(path, F_OK) == 0 || (pid > 0 && program_is_qemu(pid)))
-            continue;
-        snprintf(path, sizeof(path), "%s/run/qemu/%s.pid", root, entry->d_name);
-        n += unlink(path) == 0;
-    }
+    while (folder && (entry = readdir(folder)))
+        if (is_stale(root, entry->d_name, ".pid") || is_stale(root, entry->d_name, ".xml.new"))
+            n += unlinkat(dirfd(folder), entry->d_name, 0) == 0;
     if (folder)
         closedir(folder);
     return n;

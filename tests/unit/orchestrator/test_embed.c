@@ -377,11 +377,16 @@ static void orphans_of_a_dead_run_are_ended(void **state)
     int fd = open(line, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     assert_int_equal(write(fd, "1\n", 2), 2); /* not an emulator */
     close(fd);
+    path_below(line, sizeof(line), "embed/run/qemu/vt-gone.xml.new");
+    fd = open(line, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    close(fd);
     kill(pid, SIGKILL);
     exit_code(pid);
     assert_int_equal(mini_clean(folder, &removed, false), 0);
     assert_int_equal(removed, 4);
     assert_nothing_left(); /* nor that pid file */
+    assert_false(exists("embed/run/qemu/vt-gone.xml.new"));
     /* gone, or dead and not yet reaped by init */
     snprintf(path, sizeof(path), "/proc/%d/stat", (int)*orphan);
     FILE *f = fopen(path, "r");
