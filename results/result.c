@@ -66,7 +66,8 @@ static int add_role(struct record_reader *reader, const struct vt_record_role *r
     }
     r = qos_add_role(&result->qos, role, sum, by_operation, err);
     if (r == 0)
-        r = score_add_role(&result->score, role, sum, schedule.to_s - schedule.from_s, err);
+        r = score_add_role(&result->score, role, sum, schedule.to_s - schedule.from_s,
+                           schedule.window_steps, err);
     if (r == 0)
         r = verdict_add_role(&result->verdict, role, sum, has_schedule ? &schedule : NULL,
                              has_totals ? &totals : NULL, err);

@@ -47,10 +47,12 @@ int64_t score_mean(const int64_t *points, const int64_t *weights, size_t n)
 }
 
 int score_add_role(struct score *score, const struct vt_record_role *role,
-                   const struct record_sum *sum, int64_t window_s, struct vt_error *err)
+                   const struct record_sum *sum, int64_t window_s, uint64_t due,
+                   struct vt_error *err)
 {
     struct score_role *grown, *new;
     const struct record_sum_operation *all = &sum->all;
+    uint64_t intended = due > all->intended ? due : all->intended;
 
     grown = realloc(score->roles, (score->nroles + 1) * sizeof(*grown));
     if (!grown)
@@ -61,16 +63,16 @@ int score_add_role(struct score *score, const struct vt_record_role *role,
                                .scored = role->scored,
                                .weight = role->weight,
                                .good = all->good,
-                               .intended = all->intended};
+                               .intended = intended};
     vt_text_copy(new->role, sizeof(new->role), role->role);
     new->p95_ns = qos_percentile(all, 950000);
     if (role->loop == VT_RECORD_LOOP_CLOSED) {
         if (window_s > 0)
             new->rate = scale(all->good, MILLION, (uint64_t)window_s);
         new->points = score_closed_role(new->rate, role->divisor, &new->clamped);
-    } else if (all->intended) {
-        new->points = scale(all->good, FULL, all->intended);
-        new->rate = scale(all->good, (uint64_t)role->divisor, all->intended);
+    } else if (intended) {
+        new->points = scale(all->good, FULL, intended);
+        new->rate = scale(all->good, (uint64_t)role->divisor, intended);
     }
     /* Loops of two kinds have no common score; -1 says so. */
     if (!score->nroles)

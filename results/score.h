@@ -47,9 +47,11 @@ struct score {
     int loop;      /* enum vt_record_loop; -1: mixed or none */
 };
 
-/* Roles must come by tile. window_s: length of the measure window. */
+/* Roles must come by tile. window_s: length of the measure window. due: what the schedule has in
+ * it, so that a window cut short does not score as if it had been whole; 0: not known. */
 int score_add_role(struct score *score, const struct vt_record_role *role,
-                   const struct record_sum *sum, int64_t window_s, struct vt_error *err);
+                   const struct record_sum *sum, int64_t window_s, uint64_t due,
+                   struct vt_error *err);
 /* Tiles, total, worst; after the last role. */
 int score_finish(struct score *score, struct vt_error *err);
 void score_dispose(struct score *score);

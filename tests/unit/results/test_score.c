@@ -52,8 +52,8 @@ static void test_never_above_100(void **state)
     assert_int_equal(score_closed_role(INT64_MAX / 2, INT64_MAX, &clamped) / SCORE_POINT, 50);
 }
 
-static void add(struct score *score, unsigned tile, const char *name, int loop, bool scored,
-                int64_t weight, uint64_t good, uint64_t intended)
+static void add_due(struct score *score, unsigned tile, const char *name, int loop, bool scored,
+                    int64_t weight, uint64_t good, uint64_t intended, uint64_t due)
 {
     struct vt_record_role role = {
         .tile = tile, .scored = scored, .loop = loop, .divisor = 180900000, .weight = weight};
@@ -64,8 +64,27 @@ static void add(struct score *score, unsigned tile, const char *name, int loop, 
     vt_hist_init(&sum->all.response);
     sum->all.good = good;
     sum->all.intended = intended;
-    assert_ok(score_add_role(score, &role, sum, 60, OK_ERR));
+    assert_ok(score_add_role(score, &role, sum, 60, due, OK_ERR));
     free(sum);
+}
+
+static void add(struct score *score, unsigned tile, const char *name, int loop, bool scored,
+                int64_t weight, uint64_t good, uint64_t intended)
+{
+    add_due(score, tile, name, loop, scored, weight, good, intended, 0);
+}
+
+/* A window that was cut short: 100 of 400 due requests were offered, all good: a quarter. */
+static void test_window_cut_short(void **state)
+{
+    struct score score = {0};
+
+    (void)state;
+    add_due(&score, 1, "web", VT_RECORD_LOOP_OPEN, true, MILLION, 100, 100, 400);
+    assert_ok(score_finish(&score, OK_ERR));
+    assert_int_equal(score.total, 25 * SCORE_POINT);
+    assert_int_equal(score.roles[0].intended, 400);
+    score_dispose(&score);
 }
 
 /* 542 requests were due, 519 good: 95.7564575... points, 173.2234317... a second of 180.9. */
@@ -148,13 +167,10 @@ static void test_rounding(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_published_tile),
-        cmocka_unit_test(test_never_above_100),
-        cmocka_unit_test(test_open_loop),
-        cmocka_unit_test(test_tiles),
-        cmocka_unit_test(test_closed_loop_and_mixed),
-        cmocka_unit_test(test_nothing),
-        cmocka_unit_test(test_rounding),
+        cmocka_unit_test(test_published_tile), cmocka_unit_test(test_never_above_100),
+        cmocka_unit_test(test_open_loop),      cmocka_unit_test(test_window_cut_short),
+        cmocka_unit_test(test_tiles),          cmocka_unit_test(test_closed_loop_and_mixed),
+        cmocka_unit_test(test_nothing),        cmocka_unit_test(test_rounding),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
