@@ -72,15 +72,6 @@ static int invalid(struct vt_error *err, const char *what, const char *name)
 }
 
 /* Names come back as keys of JSON and words of a table. */
-static bool name_ok(const char *name)
-{
-    for (const char *p = name; *p; p++) {
-        if (*p <= ' ' || *p > '~' || *p == '"' || *p == '\\')
-            return false;
-    }
-    return *name && strlen(name) < VT_RECORD_NAME_MAX;
-}
-
 static struct role_entry *find_role(struct record *record, unsigned tile, const char *role)
 {
     for (size_t i = 0; role && i < record->nroles; i++) {
@@ -140,7 +131,8 @@ static int put_operations(struct record *record, int64_t id, const struct vt_rec
 static int check_role(const struct vt_record_role *role, struct vt_error *err)
 {
     /* Its name stands beside these keys in a result. */
-    if (!name_ok(role->role) || !strcmp(role->role, "tile") || !strcmp(role->role, "score"))
+    if (!record_name_ok(role->role, strlen(role->role)) || !strcmp(role->role, "tile") ||
+        !strcmp(role->role, "score"))
         return invalid(err, "not a role's name:", role->role);
     if (role->tile < 1 || role->tile > VT_RECORD_TILES_MAX)
         return vt_error_set(err, VT_KIND_USAGE, -EINVAL,
@@ -149,7 +141,7 @@ static int check_role(const struct vt_record_role *role, struct vt_error *err)
     if (role->nlimits > VT_RECORD_LIMITS_MAX || role->noperations > VT_RECORD_OPERATIONS_MAX)
         return invalid(err, "too many limits or operations in role", role->role);
     for (size_t i = 0; i < role->noperations; i++) {
-        if (!name_ok(role->operations[i].name))
+        if (!record_name_ok(role->operations[i].name, strlen(role->operations[i].name)))
             return invalid(err, "not an operation's name:", role->operations[i].name);
         if (role->operations[i].nlimits > VT_RECORD_LIMITS_MAX)
             return invalid(err, "too many limits in operation", role->operations[i].name);
@@ -204,7 +196,8 @@ int record_put_schedule(struct record *record, const struct vt_record_schedule *
 int record_put_agent(struct record *record, const struct vt_record_agent *agent,
                      struct vt_error *err)
 {
-    if (!name_ok(agent->name) || !name_ok(agent->duty))
+    if (!record_name_ok(agent->name, strlen(agent->name)) ||
+        !record_name_ok(agent->duty, strlen(agent->duty)))
         return invalid(err, "not an agent's name or duty:", agent->name);
     if (record_queue_put(record->queue, RECORD_PUT_AGENT, "ttiii", agent->name, agent->duty,
                          (int64_t)agent->tile, agent->clock_offset_ns, agent->rtt_ns) < 0)
@@ -251,8 +244,8 @@ static void take_load(struct record *record, const struct vt_event *event)
     const struct vt_load_second *load = event->load;
     struct role_entry *entry = find_role(record, event->tile, event->role);
 
-    if (!entry || !load || !name_ok(load->operation) || load->second < 0 ||
-        load->second >= VT_RECORD_SECONDS_MAX) {
+    if (!entry || !load || !record_name_ok(load->operation, strlen(load->operation)) ||
+        load->second < 0 || load->second >= VT_RECORD_SECONDS_MAX) {
         record_queue_lose(record->queue);
         return;
     }

@@ -11,6 +11,7 @@
 #include "base/scope.h"
 #include "base/text.h"
 #include "results/record.h"
+#include "results/record_row.h"
 #include "results/record_schema.h"
 
 static int refuse(const struct record_reader *reader, struct vt_error *err, const char *why)
@@ -125,12 +126,8 @@ void record_take_name(struct record_cursor *cursor, char *dst)
 {
     const char *name = record_take_text(cursor, VT_RECORD_NAME_MAX - 1);
 
-    if (!*name)
-        set_fault(cursor, "a name is empty");
-    for (const char *p = name; *p; p++) {
-        if (*p <= ' ' || *p > '~' || *p == '"' || *p == '\\')
-            set_fault(cursor, "a name holds a character that names have not");
-    }
+    if (!record_name_ok(name, strlen(name)))
+        set_fault(cursor, "a name is empty or holds a character that names have not");
     vt_text_copy(dst, VT_RECORD_NAME_MAX, cursor->fault ? "" : name);
 }
 

@@ -77,7 +77,7 @@ static int take_leb(struct cursor *c, uint64_t max, uint64_t *ret, struct vt_err
     return refuse(err, "number too long");
 }
 
-static bool name_ok(const uint8_t *name, size_t len)
+bool record_name_ok(const char *name, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         if (name[i] <= ' ' || name[i] > '~' || name[i] == '"' || name[i] == '\\')
@@ -162,7 +162,7 @@ int record_row_sum(const void *data, size_t len, struct record_sum *sum, struct 
         r = take_leb(&c, VT_RECORD_NAME_MAX - 1, &name_len, err);
         if (r < 0)
             return r;
-        if (name_len > (size_t)(c.end - c.at) || !name_ok(c.at, name_len))
+        if (name_len > (size_t)(c.end - c.at) || !record_name_ok((const char *)c.at, name_len))
             return refuse(err, "operation's name");
         r = find_operation(sum, c.at, name_len, &index, err);
         if (r < 0)

@@ -7,6 +7,7 @@
 #ifndef VTILE_RESULTS_RECORD_ROW_H
 #define VTILE_RESULTS_RECORD_ROW_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,6 +18,10 @@
 
 /* Of one counter in one row: sums over all seconds then stay below 2^63. */
 #define RECORD_COUNT_MAX (UINT64_C(1) << 40)
+
+/* Of roles, operations and agents: printable ASCII without blank, quote or backslash, at least 1
+ * and less than VT_RECORD_NAME_MAX. */
+bool record_name_ok(const char *name, size_t len);
 
 void record_row_begin(struct vt_buf *row);
 void record_row_add(struct vt_buf *row, const struct vt_load_second *second);
