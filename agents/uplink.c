@@ -290,7 +290,7 @@ static int make_bottom(struct uplink *u, char *name, size_t size, struct vt_link
                       : vt_link_tcp_new(u->config.loop, (struct sockaddr *)&address, QUEUE_BYTES,
                                         ret, err);
     }
-    vt_text_copy(name, size, "vtile-controller");
+    vt_text_copy(name, size, WIRE_CONTROLLER);
     rc = find_port(conf->channel, path, sizeof path, err);
     return rc < 0 ? rc : vt_link_port_new(u->config.loop, path, QUEUE_BYTES, ret, err);
 }

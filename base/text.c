@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-or-later */
 #include "base/text.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -349,6 +350,20 @@ bool vt_text_is_utf8(const char *text)
         text += n;
     }
     return true;
+}
+
+bool vt_text_is_name(const char *text, size_t size)
+{
+    size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.");
+
+    return len > 0 && len < size && text[len] == '\0';
+}
+
+bool vt_text_is_ip(const char *text)
+{
+    unsigned char address[sizeof(struct in6_addr)];
+
+    return inet_pton(AF_INET, text, address) == 1 || inet_pton(AF_INET6, text, address) == 1;
 }
 
 void vt_text_hex(const void *data, size_t len, char *out)

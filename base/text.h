@@ -58,6 +58,11 @@ int vt_text_parse_double(const char *text, double min, double max, double *ret,
 size_t vt_text_utf8_length(const char *text);
 bool vt_text_is_utf8(const char *text);
 
+/* Letters, digits, '-', '_', '.'; 1 to size - 1 of them: safe in paths, certificates and texts. */
+bool vt_text_is_name(const char *text, size_t size);
+/* An address of IPv4 or IPv6, in digits. */
+bool vt_text_is_ip(const char *text);
+
 /* Lower-case hex; out holds 2 * len + 1 bytes. */
 void vt_text_hex(const void *data, size_t len, char *out);
 /* Exactly len bytes from 2 * len hex digits (either case); false where text is anything else. */

@@ -8,11 +8,10 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "wire/bytes.h"
 
 #define RTTS_KEPT 64
 #define PINGS_KEPT 16 /* that may still be answered */
-/* Clocks of peers: beyond a century of uptime they are made up. */
-#define CLOCK_MAX_NS (INT64_C(100) * 366 * 24 * 3600 * VT_NS_PER_S)
 
 struct round_trip {
     int64_t rtt_ns, offset_ns;
@@ -85,27 +84,13 @@ void wire_conn_refuse(struct wire_conn *conn, const struct vt_error *err)
 }
 
 /* --- frames --- */
-static uint64_t get_u64(const uint8_t *at)
-{
-    uint64_t value = 0;
-    for (int i = 0; i < 8; i++)
-        value = value << 8 | at[i];
-    return value;
-}
-
-static void put_u64(uint8_t *at, uint64_t value)
-{
-    for (int i = 7; i >= 0; i--, value >>= 8)
-        at[i] = (uint8_t)value;
-}
-
 static int take_ping(struct wire_conn *conn, const struct wire_frame *frame, struct vt_error *err)
 {
     uint8_t answer[16];
     if (frame->len != 8)
         return vt_error_refuse(err, "ping of %zu bytes", frame->len);
     memcpy(answer, frame->payload, 8);
-    put_u64(answer + 8, (uint64_t)vt_clock_now_ns());
+    wire_put(answer + 8, (uint64_t)vt_clock_now_ns(), 8);
     /* A peer that does not read its answers is found by its silence. */
     wire_conn_send(conn, WIRE_PONG, 0, answer, sizeof answer, NULL);
     return 0;
@@ -116,8 +101,8 @@ static int take_pong(struct wire_conn *conn, const struct wire_frame *frame, str
     int64_t now_ns = vt_clock_now_ns();
     if (frame->len != 16)
         return vt_error_refuse(err, "pong of %zu bytes", frame->len);
-    uint64_t sent = get_u64(frame->payload), clock = get_u64(frame->payload + 8);
-    if (clock > (uint64_t)CLOCK_MAX_NS)
+    uint64_t sent = wire_get(frame->payload, 8), clock = wire_get(frame->payload + 8, 8);
+    if (clock > (uint64_t)WIRE_CLOCK_MAX_NS)
         return vt_error_refuse(err, "pong with an impossible clock");
     for (unsigned i = 0; i < PINGS_KEPT; i++) {
         if (conn->pings[i] == 0 || (uint64_t)conn->pings[i] != sent)
@@ -259,7 +244,7 @@ static void on_beat(uv_timer_t *timer)
         return;
     }
     uint8_t payload[8];
-    put_u64(payload, (uint64_t)now_ns);
+    wire_put(payload, (uint64_t)now_ns, 8);
     if (wire_conn_send(conn, WIRE_PING, 0, payload, sizeof payload, NULL) == 0)
         conn->pings[conn->next_ping++ % PINGS_KEPT] = now_ns;
 }

@@ -3,27 +3,15 @@
 
 #include <errno.h>
 
-static void put_u32(uint8_t *at, uint32_t value)
-{
-    at[0] = (uint8_t)(value >> 24);
-    at[1] = (uint8_t)(value >> 16);
-    at[2] = (uint8_t)(value >> 8);
-    at[3] = (uint8_t)value;
-}
+#include "wire/bytes.h"
 
-static uint32_t get_u32(const uint8_t *at)
+static void write_header(uint8_t header[WIRE_HEADER_BYTES], enum wire_type type, uint16_t stream,
+                         size_t len)
 {
-    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
-}
-
-void wire_header_write(uint8_t header[WIRE_HEADER_BYTES], enum wire_type type, uint16_t stream,
-                       size_t len)
-{
-    put_u32(header, (uint32_t)len);
+    wire_put(header, len, 4);
     header[4] = (uint8_t)type;
     header[5] = 0;
-    header[6] = (uint8_t)(stream >> 8);
-    header[7] = (uint8_t)stream;
+    wire_put(header + 6, stream, 2);
 }
 
 int wire_frame_write(struct vt_buf *out, enum wire_type type, uint16_t stream, const void *payload,
@@ -34,7 +22,7 @@ int wire_frame_write(struct vt_buf *out, enum wire_type type, uint16_t stream, c
         return vt_error_set(err, VT_KIND_INFRA, -EMSGSIZE,
                             "frame of type %d: %zu bytes, at most %u can be sent", (int)type, len,
                             WIRE_PAYLOAD_MAX);
-    wire_header_write(header, type, stream, len);
+    write_header(header, type, stream, len);
     vt_buf_add(out, header, sizeof header);
     vt_buf_add(out, payload, len);
     return vt_buf_check(out, "frame", err);
@@ -46,7 +34,7 @@ int wire_frame_read(const void *data, size_t len, size_t payload_max, struct wir
     const uint8_t *at = data;
     if (len < WIRE_HEADER_BYTES)
         return 0;
-    uint32_t payload = get_u32(at);
+    uint32_t payload = (uint32_t)wire_get(at, 4);
     unsigned type = at[4];
     if (payload > payload_max)
         return vt_error_refuse(err, "frame of %u bytes, at most %zu are allowed", payload,

@@ -13,12 +13,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
 
 #define WIRE_VERSION 1
 #define WIRE_HEADER_BYTES 8
 #define WIRE_PAYLOAD_MAX (256U << 10)
+/* Of a peer's monotonic clock: more than a century of uptime is made up. */
+#define WIRE_CLOCK_MAX_NS (INT64_C(100) * 366 * 24 * 3600 * VT_NS_PER_S)
 
 enum wire_type {
     WIRE_ENROL = 1, /* agent: {"v":1,"min":1,"agent":name,"token":...,"csr":PEM} on a connection
@@ -45,9 +48,6 @@ struct wire_frame {
     size_t len;
 };
 
-/* The header of a payload of len <= WIRE_PAYLOAD_MAX bytes. */
-void wire_header_write(uint8_t header[WIRE_HEADER_BYTES], enum wire_type type, uint16_t stream,
-                       size_t len);
 /* Appends header and payload. -EMSGSIZE when the payload is too long. */
 int wire_frame_write(struct vt_buf *out, enum wire_type type, uint16_t stream, const void *payload,
                      size_t len, struct vt_error *err);

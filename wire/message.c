@@ -10,12 +10,10 @@
 #include "base/scope.h"
 
 #define VERSIONS_MAX 1000000
-#define CLOCK_MAX_NS (INT64_C(1) << 61)
 
 bool wire_name_ok(const char *name)
 {
-    size_t len = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.");
-    return len > 0 && len < WIRE_NAME_MAX && name[len] == '\0';
+    return vt_text_is_name(name, WIRE_NAME_MAX);
 }
 
 int wire_json_read(const struct wire_frame *frame, const char *what, json_t **ret,
@@ -168,7 +166,7 @@ int wire_sample_read(const struct wire_frame *frame, int64_t *ret_t_ns, json_t *
     int64_t t_ns;
     int rc = wire_json_read(frame, "sample", &json, err);
     if (rc == 0)
-        rc = vt_json_get_int(json, "t_ns", 0, CLOCK_MAX_NS, &t_ns, err);
+        rc = vt_json_get_int(json, "t_ns", 0, WIRE_CLOCK_MAX_NS, &t_ns, err);
     if (rc == 0)
         rc = vt_json_get_object(json, "series", &series, err);
     if (rc != 0)

@@ -30,8 +30,9 @@
 #include "wire/frame.h"
 
 #define WIRE_VERSION_MIN 1
-#define WIRE_NAME_MAX 64   /* with NUL: agents, operations, kinds, series, logs */
-#define WIRE_TOKEN_MAX 129 /* hex, with NUL */
+#define WIRE_CONTROLLER "vtile-controller" /* in its certificate, where no address is dialled */
+#define WIRE_NAME_MAX 64                   /* with NUL: agents, operations, kinds, series, logs */
+#define WIRE_TOKEN_MAX 129                 /* hex, with NUL */
 #define WIRE_CSR_MAX 8192
 #define WIRE_SERIES_MAX 128
 #define WIRE_COUNT_MAX INT64_C(1000000000) /* requests of one operation in one second */

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "wire/bytes.h"
 #include "wire/message.h"
 
 #define LOAD_FORM 1
@@ -16,16 +17,14 @@
 static void put(struct vt_buf *out, uint64_t value, unsigned bytes)
 {
     uint8_t data[8];
-    for (unsigned i = bytes; i-- > 0; value >>= 8)
-        data[i] = (uint8_t)value;
+    wire_put(data, value, bytes);
     vt_buf_add(out, data, bytes);
 }
 
 static uint64_t get(const uint8_t **at, unsigned bytes)
 {
-    uint64_t value = 0;
-    for (unsigned i = 0; i < bytes; i++)
-        value = value << 8 | *(*at)++;
+    uint64_t value = wire_get(*at, bytes);
+    *at += bytes;
     return value;
 }
 

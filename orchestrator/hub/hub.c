@@ -80,18 +80,12 @@ static int make_room(struct hub *hub, struct vt_error *err)
     return 0;
 }
 
-static bool is_address(const char *text)
-{
-    uint8_t address[sizeof(struct in6_addr)];
-    return inet_pton(AF_INET, text, address) == 1 || inet_pton(AF_INET6, text, address) == 1;
-}
-
 int hub_expect(struct hub *hub, const struct hub_expected *e, struct vt_error *err)
 {
     if (!wire_name_ok(e->agent) || (e->host_name && !wire_name_ok(e->host_name)))
         return vt_error_set(err, VT_KIND_INFRA, -EINVAL, "expect agent '%.80s': bad name",
                             e->agent);
-    if (!is_address(e->address))
+    if (!vt_text_is_ip(e->address))
         return vt_error_set(err, VT_KIND_INFRA, -EINVAL, "expect agent %s: bad address '%.80s'",
                             e->agent, e->address);
     if (hub_find(hub, e->agent))
@@ -369,7 +363,7 @@ static int make_tls(const struct hub_config *config, SSL_CTX **ret, struct vt_er
 {
     VT_AUTO_IDENTITY struct vt_identity identity = VT_IDENTITY_INIT;
     struct vt_cert_wanted wanted = {
-        .names = {"vtile-controller"}, .address = config->address, .server = true};
+        .names = {WIRE_CONTROLLER}, .address = config->address, .server = true};
     vt_cert_window(&wanted, config->run_ns);
     int rc = vt_ca_make_identity(config->ca, &wanted, &identity, err);
     return rc < 0 ? rc : vt_tls_server_ctx(&identity, vt_ca_cert(config->ca), ret, err);
