@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cert.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <openssl/ec.h>
 #include <openssl/err.h>
@@ -13,35 +12,15 @@
 #include "base/cert_file.h"
 #include "base/clock.h"
 #include "base/scope.h"
+#include "base/scope_openssl.h"
 
 #define CA_LIFETIME_S (INT64_C(3650) * 24 * 3600)
 #define SERIAL_BYTES 16 /* RFC 5280, 4.1.2.2 allows 20 */
-#define NAME_MAX_CHARS 63
+#define NAME_SIZE 64    /* with NUL: 63 are a label of DNS */
 
 struct vt_ca {
     struct vt_identity identity;
 };
-
-static void free_request(X509_REQ **req)
-{
-    X509_REQ_free(*req);
-}
-static void free_cert(X509 **cert)
-{
-    X509_free(*cert);
-}
-static void free_bio(BIO **bio)
-{
-    BIO_free(*bio);
-}
-static void free_key(EVP_PKEY **key)
-{
-    EVP_PKEY_free(*key);
-}
-#define AUTO_REQUEST __attribute__((cleanup(free_request)))
-#define AUTO_CERT __attribute__((cleanup(free_cert)))
-#define AUTO_BIO __attribute__((cleanup(free_bio)))
-#define AUTO_KEY __attribute__((cleanup(free_key)))
 
 int vt_cert_openssl_failed(struct vt_error *err, const char *what)
 {
@@ -82,24 +61,11 @@ int vt_key_make(EVP_PKEY **ret, struct vt_error *err)
 
 /* --- what a certificate says --- */
 
-/* Letters, digits, '-', '_', '.': such a name cannot carry a second entry into the extension. */
-static bool is_name(const char *text)
-{
-    size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.");
-    return len > 0 && len <= NAME_MAX_CHARS && text[len] == '\0';
-}
-
-static bool is_address(const char *text)
-{
-    unsigned char address[sizeof(struct in6_addr)];
-    return inet_pton(AF_INET, text, address) == 1 || inet_pton(AF_INET6, text, address) == 1;
-}
-
 static int write_names(const struct vt_cert_wanted *wanted, struct vt_buf *out,
                        struct vt_error *err)
 {
     for (unsigned i = 0; i < VT_CERT_NAMES_MAX && wanted->names[i]; i++) {
-        if (!is_name(wanted->names[i]))
+        if (!vt_text_is_name(wanted->names[i], NAME_SIZE))
             return vt_error_set(err, VT_KIND_INFRA, -EINVAL, "certificate: bad name '%.80s'",
                                 wanted->names[i]);
         vt_buf_printf(out, "%sDNS:%s", i ? "," : "", wanted->names[i]);
@@ -107,7 +73,7 @@ static int write_names(const struct vt_cert_wanted *wanted, struct vt_buf *out,
     if (out->len == 0)
         return vt_error_set(err, VT_KIND_INFRA, -EINVAL, "certificate: no name");
     if (wanted->address) {
-        if (!is_address(wanted->address))
+        if (!vt_text_is_ip(wanted->address))
             return vt_error_set(err, VT_KIND_INFRA, -EINVAL, "certificate: bad address '%.80s'",
                                 wanted->address);
         vt_buf_printf(out, ",IP:%s", wanted->address);
@@ -158,7 +124,7 @@ static int make_cert(EVP_PKEY *key, const struct vt_cert_wanted *wanted, X509 *i
     const char *uses = wanted->server && wanted->client ? "serverAuth,clientAuth"
                        : wanted->server                 ? "serverAuth"
                                                         : "clientAuth";
-    AUTO_CERT X509 *cert = X509_new();
+    VT_AUTO_OPENSSL(cert) X509 *cert = X509_new();
     X509 *by = issuer ? issuer : cert;
     bool ok = cert &&
               set_basics(cert, key, wanted->names[0], wanted->not_before_s, wanted->not_after_s) &&
@@ -193,14 +159,14 @@ int vt_cert_self_signed(const struct vt_cert_wanted *wanted, struct vt_identity 
 bool vt_cert_has_name(X509 *cert, const char *name)
 {
     unsigned flags = X509_CHECK_FLAG_NO_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT;
-    return is_name(name) && X509_check_host(cert, name, 0, flags, NULL) == 1;
+    return vt_text_is_name(name, NAME_SIZE) && X509_check_host(cert, name, 0, flags, NULL) == 1;
 }
 
 /* --- requests and PEM --- */
 int vt_request_write(EVP_PKEY *key, const char *name, struct vt_buf *out, struct vt_error *err)
 {
-    AUTO_REQUEST X509_REQ *req = X509_REQ_new();
-    AUTO_BIO BIO *bio = BIO_new(BIO_s_mem());
+    VT_AUTO_OPENSSL(request) X509_REQ *req = X509_REQ_new();
+    VT_AUTO_OPENSSL(bio) BIO *bio = BIO_new(BIO_s_mem());
     char *data;
     if (!req || !bio || !X509_REQ_set_version(req, X509_REQ_VERSION_1) ||
         !X509_NAME_add_entry_by_NID(X509_REQ_get_subject_name(req), NID_commonName, MBSTRING_ASC,
@@ -215,7 +181,7 @@ int vt_request_write(EVP_PKEY *key, const char *name, struct vt_buf *out, struct
 
 int vt_cert_write(X509 *cert, struct vt_buf *out, struct vt_error *err)
 {
-    AUTO_BIO BIO *bio = BIO_new(BIO_s_mem());
+    VT_AUTO_OPENSSL(bio) BIO *bio = BIO_new(BIO_s_mem());
     char *data;
     if (!bio || !PEM_write_bio_X509(bio, cert))
         return vt_cert_openssl_failed(err, "write a certificate");
@@ -228,7 +194,7 @@ int vt_cert_read(const char *pem, size_t len, X509 **ret, struct vt_error *err)
 {
     if (len > VT_CERT_PEM_MAX)
         return vt_error_refuse(err, "certificate: too long");
-    AUTO_BIO BIO *bio = BIO_new_mem_buf(pem, (int)len);
+    VT_AUTO_OPENSSL(bio) BIO *bio = BIO_new_mem_buf(pem, (int)len);
     X509 *cert = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
     ERR_clear_error();
     if (!cert)
@@ -303,8 +269,7 @@ X509 *vt_ca_cert(const struct vt_ca *ca)
     return ca->identity.cert;
 }
 
-/* One curve alone, so that no odd or slow key comes in. */
-static bool is_p256(EVP_PKEY *key)
+bool vt_key_is_p256(EVP_PKEY *key)
 {
     char curve[32];
     size_t len;
@@ -319,14 +284,15 @@ int vt_ca_sign_request(const struct vt_ca *ca, const char *csr_pem, size_t len,
 {
     if (len > VT_CERT_PEM_MAX)
         return vt_error_refuse(err, "certificate request: too long");
-    AUTO_BIO BIO *bio = BIO_new_mem_buf(csr_pem, (int)len);
-    AUTO_REQUEST X509_REQ *req = bio ? PEM_read_bio_X509_REQ(bio, NULL, NULL, NULL) : NULL;
-    AUTO_KEY EVP_PKEY *key = req ? X509_REQ_get_pubkey(req) : NULL;
-    bool ok = is_p256(key) && X509_REQ_verify(req, key) == 1;
+    VT_AUTO_OPENSSL(bio) BIO *bio = BIO_new_mem_buf(csr_pem, (int)len);
+    VT_AUTO_OPENSSL(request)
+    X509_REQ *req = bio ? PEM_read_bio_X509_REQ(bio, NULL, NULL, NULL) : NULL;
+    VT_AUTO_OPENSSL(key) EVP_PKEY *key = req ? X509_REQ_get_pubkey(req) : NULL;
+    bool ok = vt_key_is_p256(key) && X509_REQ_verify(req, key) == 1;
     ERR_clear_error();
     if (!ok)
         return vt_error_refuse(err, "certificate request: not PEM of one, signed by a P-256 key");
-    AUTO_CERT X509 *cert = NULL;
+    VT_AUTO_OPENSSL(cert) X509 *cert = NULL;
     int rc = make_cert(key, wanted, ca->identity.cert, ca->identity.key, &cert, err);
     return rc < 0 ? rc : vt_cert_write(cert, out, err);
 }

@@ -59,6 +59,9 @@ int vt_ca_sign_request(const struct vt_ca *ca, const char *csr_pem, size_t len,
 int vt_ca_make_identity(const struct vt_ca *ca, const struct vt_cert_wanted *wanted,
                         struct vt_identity *ret, struct vt_error *err);
 
+/* The one curve of ours: no odd or slow key comes in. NULL is none. */
+bool vt_key_is_p256(EVP_PKEY *key);
+
 /* --- without a CA --- */
 int vt_key_make(EVP_PKEY **ret, struct vt_error *err);
 int vt_cert_self_signed(const struct vt_cert_wanted *wanted, struct vt_identity *ret,

@@ -10,12 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/scope.h"
-
-static void free_bio(BIO **bio)
-{
-    BIO_free(*bio);
-}
-#define AUTO_BIO __attribute__((cleanup(free_bio)))
+#include "base/scope_openssl.h"
 
 static int sync_folder_of(const char *path, struct vt_error *err)
 {
@@ -50,7 +45,7 @@ static int write_beside(const char *path, BIO *text, mode_t mode, char *tmp, siz
 int vt_cert_file_write_both(const char *path, const struct vt_identity *identity,
                             struct vt_error *err)
 {
-    AUTO_BIO BIO *bio = BIO_new(BIO_s_mem());
+    VT_AUTO_OPENSSL(bio) BIO *bio = BIO_new(BIO_s_mem());
     char tmp[1024];
     if (!bio || !PEM_write_bio_PKCS8PrivateKey(bio, identity->key, NULL, NULL, 0, NULL, NULL) ||
         !PEM_write_bio_X509(bio, identity->cert))
@@ -109,7 +104,7 @@ static int read_pair(BIO *key, BIO *cert, const char *path, struct vt_identity *
 
 int vt_cert_file_read_both(const char *path, struct vt_identity *ret, struct vt_error *err)
 {
-    AUTO_BIO BIO *bio = NULL;
+    VT_AUTO_OPENSSL(bio) BIO *bio = NULL;
     int rc = open_key_file(path, &bio, err);
     return rc < 0 ? rc : read_pair(bio, bio, path, ret, err);
 }
@@ -130,8 +125,8 @@ static int save(const char *path, BIO *text, mode_t mode, struct vt_error *err)
 int vt_identity_save(const struct vt_identity *identity, const char *cert_file,
                      const char *key_file, struct vt_error *err)
 {
-    AUTO_BIO BIO *key = BIO_new(BIO_s_mem());
-    AUTO_BIO BIO *cert = BIO_new(BIO_s_mem());
+    VT_AUTO_OPENSSL(bio) BIO *key = BIO_new(BIO_s_mem());
+    VT_AUTO_OPENSSL(bio) BIO *cert = BIO_new(BIO_s_mem());
     if (!key || !cert ||
         !PEM_write_bio_PKCS8PrivateKey(key, identity->key, NULL, NULL, 0, NULL, NULL) ||
         !PEM_write_bio_X509(cert, identity->cert))
@@ -143,11 +138,11 @@ int vt_identity_save(const struct vt_identity *identity, const char *cert_file,
 int vt_identity_load(const char *cert_file, const char *key_file, struct vt_identity *ret,
                      struct vt_error *err)
 {
-    AUTO_BIO BIO *key = NULL;
+    VT_AUTO_OPENSSL(bio) BIO *key = NULL;
     int rc = open_key_file(key_file, &key, err);
     if (rc < 0)
         return rc;
-    AUTO_BIO BIO *cert = BIO_new_file(cert_file, "re");
+    VT_AUTO_OPENSSL(bio) BIO *cert = BIO_new_file(cert_file, "re");
     ERR_clear_error();
     if (!cert)
         return vt_error_set(err, VT_KIND_INFRA, -ENOENT, "%s: cannot be opened", cert_file);

@@ -4,7 +4,6 @@
  * straight into its send, through a BIO of ours: nothing is copied in between and an idle
  * connection holds no buffers (SSL_MODE_RELEASE_BUFFERS).
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
@@ -13,6 +12,7 @@
 
 #include "base/link.h"
 #include "base/scope.h"
+#include "base/text.h"
 
 struct tls_link {
     struct vt_link link;
@@ -316,9 +316,8 @@ static const struct vt_link_ops tls_ops = {
 /* Server name only for host names: RFC 6066, 3 has no addresses in it. */
 static bool set_peer_name(SSL *ssl, bool server, const char *name)
 {
-    unsigned char address[sizeof(struct in6_addr)];
     X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
-    if (inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1)
+    if (vt_text_is_ip(name))
         return X509_VERIFY_PARAM_set1_ip_asc(param, name) == 1;
     X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
                                                X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);

@@ -8,7 +8,9 @@
 #include <openssl/err.h>
 #include <string.h>
 
+#include "base/cert_file.h"
 #include "base/scope.h"
+#include "base/scope_openssl.h"
 
 /* DER of what never changes. */
 static const uint8_t oid_signed_data[] = {0x06, 0x09, 0x2a, 0x86, 0x48, 0x86,
@@ -23,39 +25,11 @@ static const uint8_t version_1[] = {0x02, 0x01, 0x01};
 
 enum { TAG_OCTETS = 0x04, TAG_SEQUENCE = 0x30, TAG_SET = 0x31, TAG_0 = 0xa0 };
 
-static int openssl_failed(struct vt_error *err, const char *what)
-{
-    ERR_clear_error();
-    return vt_error_set(err, VT_KIND_INFRA, -EIO, "%s: OpenSSL failed", what);
-}
-
 static int refuse(struct vt_error *err, const char *why)
 {
     ERR_clear_error();
     return vt_error_refuse(err, "%s", why);
 }
-
-static void free_cert(X509 **cert)
-{
-    X509_free(*cert);
-}
-static void free_openssl(unsigned char **data)
-{
-    OPENSSL_free(*data);
-}
-static void free_signature(ECDSA_SIG **signature)
-{
-    ECDSA_SIG_free(*signature);
-}
-static void free_digest(EVP_MD_CTX **ctx)
-{
-    EVP_MD_CTX_free(*ctx);
-}
-static void free_number(BIGNUM **number)
-{
-    BN_free(*number);
-}
-#define AUTO(name) __attribute__((cleanup(free_##name)))
 
 /* --- frame --- */
 
@@ -131,13 +105,13 @@ static void put_frame(struct vt_buf *out, const uint8_t *cert, size_t cert_len,
 /* DER of issuer and serial number, one after the other. */
 static int put_issuer_serial(X509 *cert, struct vt_buf *out, struct vt_error *err)
 {
-    AUTO(openssl) unsigned char *issuer = NULL;
-    AUTO(openssl) unsigned char *serial = NULL;
+    VT_AUTO_OPENSSL(bytes) unsigned char *issuer = NULL;
+    VT_AUTO_OPENSSL(bytes) unsigned char *serial = NULL;
     int issuer_len = i2d_X509_NAME(X509_get_issuer_name(cert), &issuer);
     int serial_len = i2d_ASN1_INTEGER(X509_get_serialNumber(cert), &serial);
 
     if (issuer_len <= 0 || serial_len <= 0)
-        return openssl_failed(err, "read the certificate");
+        return vt_cert_openssl_failed(err, "read the certificate");
     vt_buf_add(out, issuer, (size_t)issuer_len);
     vt_buf_add(out, serial, (size_t)serial_len);
     return vt_buf_check(out, "certificate", err);
@@ -148,12 +122,12 @@ static int build(X509 *cert, const uint8_t *signature, size_t signature_len, str
 {
     VT_AUTO_BUF struct vt_buf frame = VT_BUF_INIT(ARCHIVE_CMS_MAX);
     VT_AUTO_BUF struct vt_buf issuer_serial = VT_BUF_INIT(ARCHIVE_CMS_MAX);
-    AUTO(openssl) unsigned char *der = NULL;
+    VT_AUTO_OPENSSL(bytes) unsigned char *der = NULL;
     int der_len = i2d_X509(cert, &der);
     int r;
 
     if (der_len <= 0)
-        return openssl_failed(err, "read the certificate");
+        return vt_cert_openssl_failed(err, "read the certificate");
     r = put_issuer_serial(cert, &issuer_serial, err);
     if (r < 0)
         return r;
@@ -172,7 +146,7 @@ int archive_cms_fingerprint(X509 *cert, char fingerprint[ARCHIVE_FINGERPRINT_TEX
     unsigned len = 0;
 
     if (!X509_digest(cert, EVP_sha256(), hash, &len) || len != ARCHIVE_FINGERPRINT_BYTES)
-        return openssl_failed(err, "hash the certificate");
+        return vt_cert_openssl_failed(err, "hash the certificate");
     vt_text_hex(hash, len, fingerprint);
     return 0;
 }
@@ -185,7 +159,7 @@ static bool is_high(const BIGNUM *s, BIGNUM **ret_order)
     /* SEC 2, 2.4.2 secp256r1: n */
     static const char order_hex[] =
         "FFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551";
-    AUTO(number) BIGNUM *half = BN_new();
+    VT_AUTO_OPENSSL(number) BIGNUM *half = BN_new();
 
     if (!half || !BN_hex2bn(ret_order, order_hex) || !BN_rshift1(half, *ret_order))
         return true;
@@ -196,13 +170,13 @@ static bool is_high(const BIGNUM *s, BIGNUM **ret_order)
 static int make_low(const uint8_t *der, size_t der_len, unsigned char **ret, size_t *ret_len,
                     struct vt_error *err)
 {
-    AUTO(signature) ECDSA_SIG *signature = d2i_ECDSA_SIG(NULL, &der, (long)der_len);
-    AUTO(number) BIGNUM *order = NULL;
+    VT_AUTO_OPENSSL(signature) ECDSA_SIG *signature = d2i_ECDSA_SIG(NULL, &der, (long)der_len);
+    VT_AUTO_OPENSSL(number) BIGNUM *order = NULL;
     BIGNUM *r, *s;
     int len;
 
     if (!signature)
-        return openssl_failed(err, "sign");
+        return vt_cert_openssl_failed(err, "sign");
     if (is_high(ECDSA_SIG_get0_s(signature), &order)) {
         r = BN_dup(ECDSA_SIG_get0_r(signature));
         s = BN_new();
@@ -210,39 +184,30 @@ static int make_low(const uint8_t *der, size_t der_len, unsigned char **ret, siz
             !ECDSA_SIG_set0(signature, r, s)) {
             BN_free(r);
             BN_free(s);
-            return openssl_failed(err, "sign");
+            return vt_cert_openssl_failed(err, "sign");
         }
     }
     len = i2d_ECDSA_SIG(signature, ret);
     if (len <= 0)
-        return openssl_failed(err, "sign");
+        return vt_cert_openssl_failed(err, "sign");
     *ret_len = (size_t)len;
     return 0;
-}
-
-static bool is_p256(EVP_PKEY *key)
-{
-    char group[32];
-
-    return key && EVP_PKEY_is_a(key, "EC") &&
-           EVP_PKEY_get_group_name(key, group, sizeof(group), NULL) &&
-           !strcmp(group, SN_X9_62_prime256v1);
 }
 
 int archive_cms_sign(EVP_PKEY *key, X509 *cert, const void *content, size_t len, struct vt_buf *out,
                      struct vt_error *err)
 {
-    AUTO(digest) EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    AUTO(openssl) unsigned char *low = NULL;
+    VT_AUTO_OPENSSL(digest) EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    VT_AUTO_OPENSSL(bytes) unsigned char *low = NULL;
     uint8_t der[128];
     size_t der_len = sizeof(der), low_len = 0;
     int r;
 
-    if (!is_p256(key))
+    if (!vt_key_is_p256(key))
         return vt_error_set(err, VT_KIND_CONFIG, -EINVAL, "the signing key is no P-256 key");
     if (!ctx || EVP_DigestSignInit(ctx, NULL, EVP_sha256(), NULL, key) != 1 ||
         EVP_DigestSign(ctx, der, &der_len, content, len) != 1)
-        return openssl_failed(err, "sign");
+        return vt_cert_openssl_failed(err, "sign");
     r = make_low(der, der_len, &low, &low_len, err);
     if (r == 0)
         r = build(cert, low, low_len, out, err);
@@ -299,18 +264,18 @@ static bool find_parts(const uint8_t *cms, size_t cms_len, struct der *ret_cert,
 static int check_signature(X509 *cert, const struct der *der, const void *content, size_t len,
                            struct vt_error *err)
 {
-    AUTO(digest) EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    AUTO(signature) ECDSA_SIG *signature = NULL;
-    AUTO(number) BIGNUM *order = NULL;
-    AUTO(openssl) unsigned char *again = NULL;
+    VT_AUTO_OPENSSL(digest) EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    VT_AUTO_OPENSSL(signature) ECDSA_SIG *signature = NULL;
+    VT_AUTO_OPENSSL(number) BIGNUM *order = NULL;
+    VT_AUTO_OPENSSL(bytes) unsigned char *again = NULL;
     const uint8_t *at = der->at;
     size_t der_len = (size_t)(der->end - der->at);
     EVP_PKEY *key = X509_get0_pubkey(cert);
     int again_len;
 
     if (!ctx)
-        return openssl_failed(err, "verify");
-    if (!is_p256(key))
+        return vt_cert_openssl_failed(err, "verify");
+    if (!vt_key_is_p256(key))
         return refuse(err, "the certificate's key is no P-256 key");
     signature = d2i_ECDSA_SIG(NULL, &at, (long)der_len);
     again_len = signature ? i2d_ECDSA_SIG(signature, &again) : -1;
@@ -329,7 +294,7 @@ int archive_cms_verify(const uint8_t *cms, size_t cms_len, const void *content, 
                        char fingerprint[ARCHIVE_FINGERPRINT_TEXT], struct vt_error *err)
 {
     VT_AUTO_BUF struct vt_buf right = VT_BUF_INIT(ARCHIVE_CMS_MAX);
-    AUTO(cert) X509 *cert = NULL;
+    VT_AUTO_OPENSSL(cert) X509 *cert = NULL;
     struct der cert_der, signature;
     const uint8_t *at;
     int r;
