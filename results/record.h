@@ -28,11 +28,11 @@
 #define RECORD_META_KEY_MAX 64
 #define RECORD_META_VALUE_MAX (1U << 20)
 
-/* Keys of meta that results itself reads; others are kept and shown. */
+/* Keys of meta that results or people look for; others are kept and shown too. */
 #define RECORD_META_RUN "run"               /* id of the run */
 #define RECORD_META_CONTROLLER "controller" /* program and version */
 #define RECORD_META_SPEC_NAME "spec.name"
-#define RECORD_META_SPEC_TEXT "spec.text" /* effective */
+#define RECORD_META_SPEC_TEXT "spec.text" /* as it was read */
 #define RECORD_META_SEED "seed"
 #define RECORD_META_PRESET "preset"
 #define RECORD_META_LOAD "load"
@@ -43,9 +43,8 @@
 #define RECORD_META_CLIENT "client"         /* "host": load comes from the host; degrades */
 #define RECORD_META_WALL_START "wall_start" /* "2026-11-30T10:45:41Z" */
 #define RECORD_META_BY_OPERATION "limits_by_operation" /* "1": by operation too, "0": by role */
-#define RECORD_META_ENDED                                                   \
-    "ended" /* "complete", "interrupted", "failed: why"; absent: unfinished \
-             */
+/* "complete", "interrupted", "failed: why"; absent: unfinished */
+#define RECORD_META_ENDED "ended"
 
 struct record;
 

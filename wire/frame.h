@@ -33,7 +33,7 @@ enum wire_type {
     WIRE_PING,      /* either: 8 bytes sender's monotonic clock */
     WIRE_PONG,      /* 8 bytes of the ping, 8 bytes own clock */
     WIRE_CALL,      /* controller: {"op":...,"params":{...}}, stream != 0 */
-    WIRE_REPLY,     /* agent: {"ok":true,"result":{...}} or {"ok":false,"error":...} */
+    WIRE_REPLY,     /* agent: {"ok":true,"result":{...}}, or false and "error", "code", "kind" */
     WIRE_EVENT,     /* agent: {"kind":...,"text":...} */
     WIRE_LOAD,      /* client agent: a packed second, wire/message.h */
     WIRE_SAMPLE,    /* agent: {"t_ns":..., "series":{name: number}} */

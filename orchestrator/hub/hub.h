@@ -39,7 +39,7 @@ struct hub_events {
     void (*agent_up)(void *ctx, const char *agent);
     /* It went. It may come back. Its open calls have failed before this. */
     void (*agent_lost)(void *ctx, const char *agent, const struct vt_error *err);
-    /* kind: "server_died", "ready", "load.finished", ... data: the whole object, borrowed. */
+    /* kind: "server_died", "load.finished", ... data: the whole object, borrowed. */
     void (*agent_event)(void *ctx, const char *agent, const char *kind, const char *text,
                         const json_t *data);
     /* time_ns: on the controller's clock. */

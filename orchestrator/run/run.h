@@ -55,7 +55,7 @@ struct run {
     struct spec spec;
     const struct spec_preset *preset;
     enum spec_size size;
-    struct vt_buf spec_text; /* the effective spec, for the record */
+    struct vt_buf spec_text; /* the spec as it was read, for the record */
     uint64_t seed;
     char id[13]; /* 12 hex digits */
     char agent_path[VT_PATH_MAX];
@@ -109,7 +109,8 @@ int run_plan(struct run *run, struct vt_error *err);
 /* Emits a note, a warning or an error from the controller. */
 void run_note(struct run *run, enum vt_event_level level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* A fact that bends or breaks the verdict: code from results/verdict.h. */
+/* A fact that bends or breaks the verdict: code: a word, as in results/verdict.h or of the run
+ * itself. */
 void run_reason(struct run *run, const char *code, double number, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
