@@ -132,6 +132,7 @@ outside >"$work/before"
 
 pid=
 start_run() {
+    : >"$work/events" # not the events of the run before
     "$vtile" run --json --seed 3 "$@" >"$work/events" 2>"$work/err" &
     pid=$!
 }
