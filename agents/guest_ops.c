@@ -2,14 +2,13 @@
 #include "agents/guest.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/scope.h"
 
@@ -23,30 +22,6 @@
 const char *const guest_step_names[GUEST_STEPS] = {"prepare", "start", "ready", "check"};
 
 /* --- set-up --- */
-static int make_folders(const char *path, struct vt_error *err)
-{
-    char part[GUEST_PATH_MAX];
-    vt_text_copy(part, sizeof part, path);
-    for (char *slash = strchr(part + 1, '/');; slash = strchr(slash + 1, '/')) {
-        if (slash)
-            *slash = '\0';
-        if (mkdir(part, 0755) < 0 && errno != EEXIST)
-            return vt_error_errno(err, VT_KIND_INFRA, errno, "make folder %s", part);
-        if (!slash)
-            return 0;
-        *slash = '/';
-    }
-}
-
-static int write_text(const char *path, const char *text, struct vt_error *err)
-{
-    VT_AUTO_CLOSE int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    size_t len = strlen(text);
-    if (fd < 0 || write(fd, text, len) != (ssize_t)len)
-        return vt_error_errno(err, VT_KIND_INFRA, errno, "write %s", path);
-    return 0;
-}
-
 static void set_path(char *path, const struct guest *g, const char *param, const char *fallback)
 {
     vt_text_copy(path, GUEST_PATH_MAX, vt_confdisk_param(g->conf, param, fallback));
@@ -66,7 +41,7 @@ static int self_signed(struct guest *g, struct vt_error *err)
         rc = vt_identity_save(&identity, g->cert_file, g->key_file, err);
     if (rc == 0)
         rc = vt_cert_write(identity.cert, &pem, err);
-    return rc < 0 ? rc : write_text(g->ca_file, pem.data, err);
+    return rc < 0 ? rc : vt_file_write(g->ca_file, pem.data, pem.len, 0644, err);
 }
 
 static int number_param(const struct guest *g, const char *name, int64_t max, int64_t *value,
@@ -127,11 +102,13 @@ int guest_set_up(struct guest *g, struct vt_error *err)
         snprintf(g->key_file, GUEST_PATH_MAX, "%s/key.pem", g->run_dir) >= GUEST_PATH_MAX ||
         snprintf(g->ca_file, GUEST_PATH_MAX, "%s/ca.pem", g->run_dir) >= GUEST_PATH_MAX)
         return vt_error_set(err, VT_KIND_CONFIG, -ENAMETOOLONG, "%s: too long", g->run_dir);
-    int rc = make_folders(g->run_dir, err);
+    int rc = vt_file_make_folders(g->run_dir, 0755, VT_KIND_INFRA, err);
     if (rc == 0)
-        rc = make_folders(g->data_dir, err);
+        rc = vt_file_make_folders(g->data_dir, 0755, VT_KIND_INFRA, err);
     if (rc == 0)
-        rc = g->conf->unattended ? self_signed(g, err) : write_text(g->ca_file, g->conf->ca, err);
+        rc = g->conf->unattended
+                 ? self_signed(g, err)
+                 : vt_file_write(g->ca_file, g->conf->ca, strlen(g->conf->ca), 0644, err);
     return rc < 0 ? rc : set_work(g, err);
 }
 

@@ -3,25 +3,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/file.h"
 #include "base/scope.h"
 #include "base/scope_openssl.h"
-
-static int sync_folder_of(const char *path, struct vt_error *err)
-{
-    char copy[1024];
-    if (!vt_text_copy(copy, sizeof copy, path))
-        return vt_error_set(err, VT_KIND_CONFIG, -ENAMETOOLONG, "%s: path too long", path);
-    VT_AUTO_CLOSE int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || fsync(fd) < 0)
-        return vt_error_errno(err, VT_KIND_INFRA, errno, "sync the folder of %s", path);
-    return 0;
-}
 
 /* The new file beside path, written and synced; its name into tmp. */
 static int write_beside(const char *path, BIO *text, mode_t mode, char *tmp, size_t size,
@@ -34,12 +23,14 @@ static int write_beside(const char *path, BIO *text, mode_t mode, char *tmp, siz
     VT_AUTO_CLOSE int fd = mkostemp(tmp, O_CLOEXEC); /* 0600 */
     if (fd < 0)
         return vt_error_errno(err, VT_KIND_INFRA, errno, "create %s", path);
-    if (fchmod(fd, mode) < 0 || write(fd, data, (size_t)len) != len || fsync(fd) < 0) {
-        int rc = vt_error_errno(err, VT_KIND_INFRA, errno ? errno : EIO, "write %s", path);
+    int rc = vt_file_write_all(fd, data, (size_t)len);
+    if (rc == 0 && (fchmod(fd, mode) < 0 || fsync(fd) < 0))
+        rc = -errno;
+    if (rc < 0) {
+        vt_error_errno(err, VT_KIND_INFRA, -rc, "write %s", path);
         unlink(tmp);
-        return rc;
     }
-    return 0;
+    return rc;
 }
 
 int vt_cert_file_write_both(const char *path, const struct vt_identity *identity,
@@ -57,7 +48,7 @@ int vt_cert_file_write_both(const char *path, const struct vt_identity *identity
     if (link(tmp, path) < 0)
         rc = vt_error_errno(err, VT_KIND_INFRA, errno, "create %s", path);
     unlink(tmp);
-    return rc < 0 ? rc : sync_folder_of(path, err);
+    return rc < 0 ? rc : vt_file_sync_folder_of(path, err);
 }
 
 static int open_key_file(const char *path, BIO **ret, struct vt_error *err)

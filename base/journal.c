@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/journal_entries.h"
 #include "base/point.h"
 #include "base/scope.h"
@@ -50,23 +51,6 @@ static int check_usable(const struct vt_journal *journal, struct vt_error *err)
     return 0;
 }
 
-static int write_all(int fd, const char *data, size_t len)
-{
-    while (len > 0) {
-        ssize_t n = write(fd, data, len);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        if (n == 0)
-            return -EIO;
-        data += n;
-        len -= (size_t)n;
-    }
-    return 0;
-}
-
 /* All of the line or nothing: what a full disk cuts off is taken back. */
 static int append(struct vt_journal *journal, const struct vt_buf *line, size_t max,
                   struct vt_error *err)
@@ -79,7 +63,7 @@ static int append(struct vt_journal *journal, const struct vt_buf *line, size_t 
         return vt_error_set(err, VT_KIND_INFRA, -EFBIG, "journal %s: larger than %zu bytes",
                             journal->path, max);
     vt_journal_point("append");
-    r = write_all(journal->fd, line->data, line->len);
+    r = vt_file_write_all(journal->fd, line->data, line->len);
     if (r < 0) {
         if (ftruncate(journal->fd, (off_t)journal->size) < 0)
             journal->broken = true;
@@ -245,23 +229,6 @@ static int open_locked(const char *path, int *ret_fd, struct vt_error *err)
     return 0;
 }
 
-static int sync_folder(const char *path, struct vt_error *err)
-{
-    VT_AUTO_FREE char *folder = strdup(path);
-    VT_AUTO_CLOSE int fd = -1;
-    char *slash;
-
-    if (!folder)
-        return vt_error_no_memory(err, "journal %s", path);
-    slash = strrchr(folder, '/');
-    if (slash)
-        slash[slash == folder] = '\0';
-    fd = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || fsync(fd) < 0)
-        return vt_error_errno(err, VT_KIND_INFRA, errno, "journal %s: sync its folder", path);
-    return 0;
-}
-
 static int read_file(const char *path, int fd, char **ret_data, size_t *ret_len,
                      struct vt_error *err)
 {
@@ -324,7 +291,7 @@ static int make_ready(struct vt_journal *journal, size_t len, struct vt_error *e
     if (r == 0)
         r = vt_journal_sync(journal, err);
     if (r == 0 && fresh)
-        r = sync_folder(journal->path, err);
+        r = vt_file_sync_folder_of(journal->path, err);
     return r;
 }
 

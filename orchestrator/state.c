@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/scope.h"
 #include "base/text.h"
 
@@ -122,20 +122,9 @@ int state_locate(struct state *ret, struct vt_error *err)
 
 static int make_folder(const char *path, mode_t mode, struct vt_error *err)
 {
-    char part[VT_PATH_MAX];
-
-    vt_text_copy(part, sizeof(part), path);
-    for (char *slash = strchr(part + 1, '/');; slash = strchr(slash + 1, '/')) {
-        if (slash)
-            *slash = 0;
-        if (mkdir(part, mode) < 0 && errno != EEXIST)
-            return vt_error_errno(
-                err, VT_KIND_CONFIG, errno,
-                "make the folder %s (VTILE_STATE and VTILE_RUNTIME choose others)", part);
-        if (!slash)
-            return 0;
-        *slash = '/';
-    }
+    if (vt_file_make_folders(path, mode, VT_KIND_CONFIG, err) < 0)
+        return vt_error_wrap(err, "folder of vtile (VTILE_STATE and VTILE_RUNTIME choose others)");
+    return 0;
 }
 
 int state_make_folder(const char *path, struct vt_error *err)

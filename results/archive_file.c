@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/scope.h"
 #include "base/text.h"
 
@@ -72,18 +73,9 @@ int archive_file_read(int fd, void *data, size_t len, struct vt_error *err)
 
 int archive_file_write(int fd, const void *data, size_t len, struct vt_error *err)
 {
-    const char *at = data;
+    int r = vt_file_write_all(fd, data, len);
 
-    while (len) {
-        ssize_t n = write(fd, at, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return vt_error_errno(err, VT_KIND_INFRA, n < 0 ? errno : EIO, "write");
-        at += n;
-        len -= (size_t)n;
-    }
-    return 0;
+    return r < 0 ? vt_error_errno(err, VT_KIND_INFRA, -r, "write") : 0;
 }
 
 int archive_new_open(struct archive_new *file, const char *path, struct vt_error *err)
@@ -108,22 +100,16 @@ int archive_new_name(const struct archive_new *file, const char *path, struct vt
 
 int archive_new_commit(struct archive_new *file, const char *path, struct vt_error *err)
 {
-    VT_AUTO_CLOSE int folder_fd = -1;
-    char folder[ARCHIVE_PATH_MAX];
-    int r = folder_of(path, folder, err);
+    int r;
 
-    if (r < 0)
-        return r;
     if (fsync(file->fd) < 0)
         return vt_error_errno(err, VT_KIND_INFRA, errno, "sync it");
     r = archive_new_name(file, path, err);
     if (r < 0)
         return r;
-    folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder_fd < 0 || fsync(folder_fd) < 0) {
-        r = vt_error_errno(err, VT_KIND_INFRA, errno, "sync %s", folder);
+    r = vt_file_sync_folder_of(path, err);
+    if (r < 0)
         unlink(path);
-    }
     return r;
 }
 

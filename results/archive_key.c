@@ -6,9 +6,9 @@
 #include <openssl/x509v3.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include "base/cert_file.h"
+#include "base/file.h"
 #include "results/archive_cms.h"
 
 #define KEY_FILE "archive.pem"
@@ -71,11 +71,10 @@ static int make_identity(struct vt_identity *ret, struct vt_error *err)
 static int make_file(const char *folder, const char *path, struct vt_error *err)
 {
     VT_AUTO_IDENTITY struct vt_identity made = VT_IDENTITY_INIT;
-    int r;
+    int r = vt_file_make_folders(folder, 0700, VT_KIND_INFRA, err);
 
-    if (mkdir(folder, 0700) < 0 && errno != EEXIST)
-        return vt_error_errno(err, VT_KIND_INFRA, errno, "create %s", folder);
-    r = make_identity(&made, err);
+    if (r == 0)
+        r = make_identity(&made, err);
     if (r == 0)
         r = vt_cert_file_write_both(path, &made, err);
     return r == -EEXIST ? 0 : r; /* made by another process meanwhile: that one counts */

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/scope.h"
 #include "base/text.h"
 #include "orchestrator/host/host.h"
@@ -221,28 +222,13 @@ int embed_open(const char *root, const char *run, struct embed *ret, struct vt_e
 
 /* ---- mount namespace ---- */
 
-static int read_whole(const char *path, struct vt_buf *buf, struct vt_error *err)
-{
-    char chunk[8192];
-    size_t n;
-    VT_AUTO_FCLOSE FILE *f = fopen(path, "re");
-
-    if (!f)
-        return vt_error_errno(err, VT_KIND_INFRA, errno, "read %s", path);
-    while ((n = fread(chunk, 1, sizeof(chunk), f)) > 0)
-        vt_buf_add(buf, chunk, n);
-    if (ferror(f))
-        return vt_error_errno(err, VT_KIND_INFRA, EIO, "read %s", path);
-    return vt_buf_check(buf, path, err);
-}
-
 /* Puts a copy of file with one more line over it. */
 static int cover(const struct embed *embed, const char *file, const char *name, const char *line,
                  struct vt_error *err)
 {
     VT_AUTO_BUF struct vt_buf text = VT_BUF_INIT(USERS_MAX);
     char copy[VT_PATH_MAX];
-    int code = read_whole(file, &text, err);
+    int code = vt_file_read(file, VT_KIND_INFRA, &text, err);
 
     if (code < 0)
         return code;

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/confdisk.h"
+#include "base/file.h"
 #include "base/scope.h"
 #include "base/text.h"
 #include "orchestrator/run/steps.h"
@@ -161,9 +161,9 @@ int run_open_hub(struct run *run, struct vt_error *err)
     int ret;
 
     snprintf(folder, sizeof(folder), "%s/ca", run->state.folder);
-    if (mkdir(folder, 0700) < 0 && errno != EEXIST)
-        return vt_error_errno(err, VT_KIND_INFRA, errno, "make folder %s", folder);
-    ret = vt_ca_open(folder, &run->ca, err);
+    ret = vt_file_make_folders(folder, 0700, VT_KIND_INFRA, err);
+    if (ret == 0)
+        ret = vt_ca_open(folder, &run->ca, err);
     if (ret < 0)
         return ret;
     config.ca = run->ca;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/scope.h"
 #include "base/text.h"
 #include "orchestrator/command.h"
@@ -223,19 +224,10 @@ static int find_agent(struct run *run, struct vt_error *err)
 static int keep_spec_text(struct run *run, struct vt_error *err)
 {
     const char *builtin = spec_builtin(run->settings.spec);
-    char piece[4096];
-    size_t n;
 
-    if (builtin) {
-        vt_buf_adds(&run->spec_text, builtin);
-    } else {
-        VT_AUTO_FCLOSE FILE *in = fopen(run->settings.spec, "re");
-
-        if (!in)
-            return vt_error_errno(err, VT_KIND_CONFIG, errno, "open %s", run->settings.spec);
-        while ((n = fread(piece, 1, sizeof(piece), in)) > 0)
-            vt_buf_add(&run->spec_text, piece, n);
-    }
+    if (!builtin)
+        return vt_file_read(run->settings.spec, VT_KIND_CONFIG, &run->spec_text, err);
+    vt_buf_adds(&run->spec_text, builtin);
     return vt_buf_check(&run->spec_text, run->settings.spec, err);
 }
 

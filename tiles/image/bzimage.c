@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include "base/file.h"
 #include "base/scope.h"
 
 #define SECTOR_BYTES 512
@@ -137,45 +137,16 @@ int image_vmlinux_check(const uint8_t *data, size_t len, struct vt_error *err)
     return vt_error_set(err, VT_KIND_CONFIG, -ENOTSUP, "it has no PVH entry (CONFIG_PVH)");
 }
 
-int image_file_read(const char *path, struct vt_buf *out, struct vt_error *err)
-{
-    VT_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
-    char chunk[65536];
-    ssize_t n;
-
-    if (fd < 0)
-        return vt_error_errno(err, VT_KIND_CONFIG, errno, "open %s", path);
-    while ((n = read(fd, chunk, sizeof chunk)) != 0) {
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return vt_error_errno(err, VT_KIND_CONFIG, errno, "read %s", path);
-        vt_buf_add(out, chunk, (size_t)n);
-        if (out->failed)
-            break;
-    }
-    return vt_buf_check(out, path, err);
-}
-
 int image_file_write(const char *path, const void *data, size_t len, unsigned mode,
                      struct vt_error *err)
 {
     VT_AUTO_CLOSE int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-    const char *p = data;
+    int r;
 
     if (fd < 0 || fchmod(fd, mode) < 0)
         return vt_error_errno(err, VT_KIND_INFRA, errno, "create %s", path);
-    while (len > 0) {
-        ssize_t n = write(fd, p, len);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return vt_error_errno(err, VT_KIND_INFRA, errno, "write %s", path);
-        p += n;
-        len -= (size_t)n;
-    }
-    return 0;
+    r = vt_file_write_all(fd, data, len);
+    return r < 0 ? vt_error_errno(err, VT_KIND_INFRA, -r, "write %s", path) : 0;
 }
 
 int image_vmlinux_extract(const char *vmlinuz, const char *vmlinux, struct vt_error *err)
@@ -185,7 +156,7 @@ int image_vmlinux_extract(const char *vmlinuz, const char *vmlinux, struct vt_er
     const uint8_t *payload;
     size_t offset = 0, len = 0;
     uint32_t stated;
-    int r = image_file_read(vmlinuz, &in, err);
+    int r = vt_file_read(vmlinuz, VT_KIND_CONFIG, &in, err);
 
     if (r < 0)
         return r;

@@ -26,8 +26,6 @@ int image_vmlinux_check(const uint8_t *data, size_t len, struct vt_error *err);
 /* vmlinuz to an uncompressed ELF file that QEMU and Xen start. */
 int image_vmlinux_extract(const char *vmlinuz, const char *vmlinux, struct vt_error *err);
 
-/* The whole of a file, -EFBIG past out->max. */
-int image_file_read(const char *path, struct vt_buf *out, struct vt_error *err);
 /* A new file, mode as given whatever the umask. */
 int image_file_write(const char *path, const void *data, size_t len, unsigned mode,
                      struct vt_error *err);

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/scope.h"
 #include "base/text.h"
 #include "tiles/image/sums.h"
@@ -21,26 +22,13 @@
 
 static int make_folders(const char *folder, struct vt_error *err)
 {
-    char path[VT_PATH_MAX];
-
-    if (*folder != '/' || !vt_text_copy(path, sizeof path, folder))
+    if (*folder != '/' || strlen(folder) >= VT_PATH_MAX)
         return vt_error_set(err, VT_KIND_CONFIG, -EINVAL,
                             "image cache '%.200s': expected an absolute path of less than %d bytes",
                             folder, VT_PATH_MAX);
-    for (char *p = path + 1;; p++) {
-        char end = *p;
-
-        if (end && end != '/')
-            continue;
-        *p = '\0';
-        if (mkdir(path, 0755) < 0 && errno != EEXIST)
-            return vt_error_errno(err, VT_KIND_CONFIG, errno,
-                                  "create image cache %s (VTILE_CACHE chooses another place)",
-                                  path);
-        if (!end)
-            return 0;
-        *p = end;
-    }
+    if (vt_file_make_folders(folder, 0755, VT_KIND_CONFIG, err) < 0)
+        return vt_error_wrap(err, "image cache (VTILE_CACHE chooses another place)");
+    return 0;
 }
 
 int image_cache_open(const char *folder, struct image_cache *ret, struct vt_error *err)

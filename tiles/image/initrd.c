@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/domain.h"
+#include "base/file.h"
 #include "base/scope.h"
 #include "base/text.h"
 #include "tiles/image/bzimage.h"
@@ -47,7 +47,7 @@ static int add_file(struct archive *a, const char *name, const char *path, unsig
                     struct vt_error *err)
 {
     VT_AUTO_BUF struct vt_buf data = VT_BUF_INIT(INIT_BYTES_MAX);
-    int r = image_file_read(path, &data, err);
+    int r = vt_file_read(path, VT_KIND_CONFIG, &data, err);
 
     return r < 0 ? r : add(a, name, AE_IFREG, mode, data.data, data.len, err);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/domain.h"
+#include "base/file.h"
 #include "base/scope.h"
 #include "base/text.h"
 #include "tiles/image/bzimage.h"
@@ -118,7 +119,7 @@ static int index_read(struct index *index, const char *tree, struct vt_error *er
         if (e->fts_info != FTS_F)
             continue;
         if (!strcmp(e->fts_name, "modules.builtin"))
-            r = image_file_read(e->fts_path, &index->builtin, err);
+            r = vt_file_read(e->fts_path, VT_KIND_CONFIG, &index->builtin, err);
         else
             r = index_add(index, e->fts_name, e->fts_path, err);
     }
@@ -160,8 +161,8 @@ static int read_module(const char *path, struct vt_buf *ret, struct vt_error *er
     int r;
 
     if (len > 3 && !strcmp(path + len - 3, ".ko"))
-        return image_file_read(path, ret, err);
-    r = image_file_read(path, &packed, err);
+        return vt_file_read(path, VT_KIND_CONFIG, ret, err);
+    r = vt_file_read(path, VT_KIND_CONFIG, &packed, err);
     if (r < 0)
         return r;
     r = image_decompress((const uint8_t *)packed.data, packed.len, ret, err);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/proc.h"
 #include "base/scope.h"
 #include "tiles/embedded.h"
@@ -180,7 +181,7 @@ static void roles_key(const struct image_work *work, struct image_digest *digest
 static int copy_program(const char *from, const char *to, struct vt_error *err)
 {
     VT_AUTO_BUF struct vt_buf data = VT_BUF_INIT(PROGRAM_BYTES_MAX);
-    int r = image_file_read(from, &data, err);
+    int r = vt_file_read(from, VT_KIND_CONFIG, &data, err);
 
     return r < 0 ? r : image_file_write(to, data.data, data.len, 0755, err);
 }

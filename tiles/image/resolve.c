@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/proc.h"
 #include "base/scope.h"
 #include "tiles/embedded.h"
@@ -139,7 +140,7 @@ static int read_suite(char *ret, size_t size, struct vt_error *err)
     int r;
 
     vt_buf_adds(&text, "\n");
-    r = image_file_read("/etc/os-release", &text, err);
+    r = vt_file_read("/etc/os-release", VT_KIND_CONFIG, &text, err);
     if (r < 0)
         return r;
     at = strstr(text.data, key);
@@ -252,7 +253,7 @@ int image_resolve(struct image_cache *cache, const struct image_options *options
     if (r == 0)
         r = image_cache_path(cache, PART, key, "versions", path, err);
     if (r == 0)
-        r = image_file_read(path, &ret->versions, err);
+        r = vt_file_read(path, VT_KIND_CONFIG, &ret->versions, err);
     return r < 0 ? r : find_kernel(ret, err);
 }
 

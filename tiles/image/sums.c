@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/file.h"
 #include "base/scope.h"
 #include "base/text.h"
 #include "tiles/image/bzimage.h"
@@ -93,7 +94,7 @@ bool image_sums_hold(const char *folder, bool content)
     bool hold = true, ended = false;
 
     snprintf(path, sizeof path, "%s/" SUMS_NAME, folder);
-    if (image_file_read(path, &text, NULL) < 0 || !text.data)
+    if (vt_file_read(path, VT_KIND_CONFIG, &text, NULL) < 0 || !text.data)
         return false;
     for (line = strtok_r(text.data, "\n", &rest); hold && !ended && line;
          line = strtok_r(NULL, "\n", &rest)) {

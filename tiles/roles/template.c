@@ -2,39 +2,12 @@
 #include "tiles/roles/template.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/scope.h"
 #include "base/text.h"
-
-static int read_template(const char *path, struct vt_buf *text, struct vt_error *err)
-{
-    VT_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
-    char piece[4096];
-    ssize_t n;
-
-    if (fd < 0)
-        return vt_error_errno(err, VT_KIND_INFRA, errno, "open template %s", path);
-    while ((n = read(fd, piece, sizeof(piece))) > 0)
-        vt_buf_add(text, piece, (size_t)n);
-    if (n < 0)
-        return vt_error_errno(err, VT_KIND_INFRA, errno, "read template %s", path);
-    vt_buf_add(text, "", 0);
-    return vt_buf_check(text, path, err);
-}
-
-static int write_text(const char *path, const struct vt_buf *text, struct vt_error *err)
-{
-    VT_AUTO_FCLOSE FILE *out = fopen(path, "we");
-
-    if (!out)
-        return vt_error_errno(err, VT_KIND_INFRA, errno, "create %s", path);
-    if (fwrite(text->data ? text->data : "", 1, text->len, out) != text->len || fflush(out) != 0)
-        return vt_error_errno(err, VT_KIND_INFRA, errno, "write %s", path);
-    return 0;
-}
 
 static const char *find_value(const struct template_value *values, size_t nvalues, const char *name,
                               size_t len)
@@ -56,9 +29,9 @@ int template_fill(const char *dir, const char *file_in, const char *out_path,
 
     if (snprintf(path, sizeof(path), "%s/%s", dir, file_in) >= (int)sizeof(path))
         return vt_error_set(err, VT_KIND_INFRA, -ENAMETOOLONG, "template path %s/%s", dir, file_in);
-    ret = read_template(path, &in, err);
+    ret = vt_file_read(path, VT_KIND_INFRA, &in, err);
     if (ret < 0)
-        return ret;
+        return vt_error_wrap(err, "template");
     for (const char *at = in.data; at && *at;) {
         const char *mark = strchr(at, '@');
         size_t len = mark ? strspn(mark + 1, name_chars) : 0;
@@ -82,5 +55,5 @@ int template_fill(const char *dir, const char *file_in, const char *out_path,
         at = mark + 1 + len + 1;
     }
     ret = vt_buf_check(&out, path, err);
-    return ret < 0 ? ret : write_text(out_path, &out, err);
+    return ret < 0 ? ret : vt_file_write(out_path, out.data, out.len, 0644, err);
 }

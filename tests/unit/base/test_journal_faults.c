@@ -102,6 +102,7 @@ static ssize_t fake_pread(int fd, char *data, size_t len, off_t at)
 #ifdef __clang_analyzer__
 #include "base/journal_entries.h"
 #else
+#include "base/file.c"
 #include "base/journal_entries.c"
 #include "base/journal.c"
 #endif

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "base/file.h"
 #include "base/proc.h"
 #include "base/scope.h"
 #include "tiles/image/bzimage.h"
@@ -88,7 +89,7 @@ static void a_part_is_there_once_it_is_published(void **state)
     assert_false(image_cache_has(&cache, "roles", key('b')));
     assert_false(image_cache_has(&cache, "kernel", key('a')));
     assert_int_equal(image_cache_path(&cache, "roles", key('a'), "file", path, NULL), 0);
-    assert_int_equal(image_file_read(path, &text, NULL), 0);
+    assert_int_equal(vt_file_read(path, VT_KIND_CONFIG, &text, NULL), 0);
     assert_string_equal(text.data, "content");
 }
 

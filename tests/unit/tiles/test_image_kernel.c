@@ -14,6 +14,7 @@
 #include <cmocka.h>
 #include <zlib.h>
 
+#include "base/file.h"
 #include "base/proc.h"
 #include "base/scope.h"
 #include "tiles/image/bzimage.h"
@@ -238,7 +239,7 @@ static void expect_extracted(const uint8_t *payload, size_t len, const struct ti
     write_new("vmlinuz", image, make_bzimage(image, payload, len));
     if (image_vmlinux_extract(in_folder("vmlinuz"), in_folder("vmlinux"), &err) < 0)
         fail_msg("%s", err.text);
-    assert_int_equal(image_file_read(in_folder("vmlinux"), &got, NULL), 0);
+    assert_int_equal(vt_file_read(in_folder("vmlinux"), VT_KIND_CONFIG, &got, NULL), 0);
     assert_int_equal(got.len, sizeof *t);
     assert_memory_equal(got.data, t, sizeof *t);
 }

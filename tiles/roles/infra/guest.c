@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "base/file.h"
 #include "base/rng.h"
 #include "base/scope.h"
 #include "base/text.h"
@@ -15,24 +14,6 @@
 
 #define FILLER_OFFSETS 1024 /* a page's filler begins at argument % this */
 
-static int write_file(const char *path, const void *data, size_t len, struct vt_error *err)
-{
-    VT_AUTO_FCLOSE FILE *out = fopen(path, "we");
-
-    if (!out)
-        return vt_error_errno(err, VT_KIND_INFRA, errno, "create %s", path);
-    if (fwrite(data, 1, len, out) != len || fflush(out) != 0)
-        return vt_error_errno(err, VT_KIND_INFRA, errno, "write %s", path);
-    return 0;
-}
-
-static int make_dir(const char *path, struct vt_error *err)
-{
-    if (mkdir(path, 0755) < 0 && errno != EEXIST)
-        return vt_error_errno(err, VT_KIND_INFRA, errno, "make folder %s", path);
-    return 0;
-}
-
 static int write_downloads(const struct role_guest *guest, struct vt_error *err)
 {
     VT_AUTO_FREE uint8_t *body = malloc(WEB_BYTES_MAX);
@@ -42,11 +23,11 @@ static int write_downloads(const struct role_guest *guest, struct vt_error *err)
     if (!body)
         return vt_error_no_memory(err, "contents of downloads");
     snprintf(path, sizeof(path), "%s/download", guest->data_dir);
-    ret = make_dir(path, err);
+    ret = vt_file_make_folders(path, 0755, VT_KIND_INFRA, err);
     for (uint32_t i = 0; ret == 0 && i < WEB_DOWNLOADS; i++) {
         web_page_render(guest->tile, WEB_DOWNLOAD, i, 0, guest->seed, body);
         snprintf(path, sizeof(path), "%s/download/%u", guest->data_dir, i);
-        ret = write_file(path, body, web_page_bytes(WEB_DOWNLOAD, i), err);
+        ret = vt_file_write(path, body, web_page_bytes(WEB_DOWNLOAD, i), 0644, err);
     }
     return ret;
 }
@@ -84,7 +65,7 @@ static int write_pages(const struct role_guest *guest, struct vt_error *err)
     if (ret < 0)
         return ret;
     snprintf(path, sizeof(path), "%s/pages-data.php", guest->data_dir);
-    return write_file(path, text.data, text.len, err);
+    return vt_file_write(path, text.data, text.len, 0644, err);
 }
 
 static int prepare(struct role_guest *guest, struct vt_error *err)
