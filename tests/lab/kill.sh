@@ -9,6 +9,13 @@
 #   kill.sh spread 3    three points spread evenly, and no random moment
 set -euo pipefail
 
+# In namespaces of its own: what is seen below is then this laboratory's, whoever else is at work.
+if [ "${VTILE_KILL_INSIDE:-}" != 1 ]; then
+    exec env VTILE_KILL_INSIDE=1 unshare --mount --net bash "$0" "$@"
+fi
+mkdir -p /run/netns
+mount -t tmpfs vtile-kill /run/netns
+
 build=${VTILE_BUILD:?}
 vtile=$build/vtile
 killat=$build/tests/killat
@@ -54,7 +61,7 @@ seen() {
     grep -l -a -e "$work/" /proc/[0-9]*/cmdline 2>/dev/null | while read -r file; do
         local pid=${file#/proc/}
         pid=${pid%/cmdline}
-        [ "$pid" = $$ ] || { tr '\0' ' ' <"$file" | grep -E 'qemu-system|vtile'; } 2>/dev/null || true
+        [ "$pid" = $$ ] || { tr '\0' ' ' <"$file" | grep -a -E 'qemu-system|vtile'; } 2>/dev/null || true
     done
     find "$VTILE_RUNTIME" -mindepth 1 2>/dev/null || true
     find "$VTILE_STATE/journal" -type f 2>/dev/null || true
@@ -71,7 +78,8 @@ leftovers() {
 
 check_bystander() {
     ip link show "$bystander_tap" >/dev/null 2>&1 || die "the bystander's tap is gone"
-    [ -f "$root/etc/qemu/vt-x.xml" ] || die "the bystander's domain is gone"
+    [ "$(virsh_embed list --all --name 2>/dev/null | xargs)" = vt-x ] ||
+        die "virsh knows other domains than the bystander: $(virsh_embed list --all)"
 }
 
 # After a kill: clean, then nothing is left; clean again, and there is nothing to do.
@@ -117,8 +125,10 @@ killed=0
 for n in $wanted; do
     code=0
     "$killat" "$work/log" "$n" "${points[@]}" -- "${run[@]}" >"$work/out" 2>&1 || code=$?
-    [ "$code" -eq 0 ] || [ "$code" -eq 3 ] || die "point $n: $(tail -n 3 "$work/out")"
+    # The last points of a run may move by a few from one time to the next.
     name=$(tail -n 1 "$work/log")
+    [ "$code" -eq 0 ] || { [ "$code" -eq 3 ] && [ "$n" -gt $((total - 8)) ] && [ -n "$name" ]; } ||
+        die "point $n: $name: $(tail -n 3 "$work/out")"
     check_clean "killed at $name"
     [ "$code" -ne 0 ] || killed=$((killed + 1))
     echo "ok $n/$total $name"
@@ -130,7 +140,9 @@ for i in $(seq 1 "$random_moments"); do
     moment=$((RANDOM % 20000))
     timeout "$(printf '%d.%03d' $((moment / 1000)) $((moment % 1000)))" tail --pid="$pid" -f /dev/null || true
     kill -9 "$pid" 2>/dev/null || true
-    wait "$pid" 2>/dev/null || true
+    code=0
+    wait "$pid" 2>/dev/null || code=$?
+    [ "$code" -eq 137 ] || [ "$code" -eq 3 ] || die "the run ended with $code: $(tail -n 3 "$work/out")"
     check_clean "killed after $moment ms"
     killed=$((killed + 1))
     echo "ok random $i: $moment ms"
