@@ -137,10 +137,7 @@ void vt_event_write_json(const struct vt_event *event, struct vt_buf *out)
 {
     struct vt_json w;
 
-    vt_json_begin(&w, out);
-    vt_json_object(&w, NULL);
-    vt_json_int(&w, "v", 1);
-    vt_json_string(&w, "type", type_text(event->type));
+    vt_json_message(&w, out, type_text(event->type));
     vt_json_int(&w, "time_ns", event->time_ns);
     if (event->tile > 0)
         vt_json_uint(&w, "tile", event->tile);

@@ -287,6 +287,14 @@ void vt_json_array(struct vt_json *w, const char *key)
     open_level(w, key, true);
 }
 
+void vt_json_message(struct vt_json *w, struct vt_buf *out, const char *type)
+{
+    vt_json_begin(w, out);
+    vt_json_object(w, NULL);
+    vt_json_int(w, "v", 1);
+    vt_json_string(w, "type", type);
+}
+
 void vt_json_end(struct vt_json *w)
 {
     assert(w->depth > 0);

@@ -51,6 +51,8 @@ struct vt_json {
 };
 
 void vt_json_begin(struct vt_json *w, struct vt_buf *out);
+/* Begins a message to programs, which says what it is: {"v":1,"type":type, ...; end it. */
+void vt_json_message(struct vt_json *w, struct vt_buf *out, const char *type);
 void vt_json_object(struct vt_json *w, const char *key);
 void vt_json_array(struct vt_json *w, const char *key);
 void vt_json_end(struct vt_json *w); /* closes the innermost object or array */

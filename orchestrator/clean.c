@@ -28,10 +28,7 @@ static void print_json(const char *type, const char *text, const struct clean_re
     VT_AUTO_BUF struct vt_buf out = VT_BUF_INIT(65536);
     struct vt_json w;
 
-    vt_json_begin(&w, &out);
-    vt_json_object(&w, NULL);
-    vt_json_int(&w, "v", 1);
-    vt_json_string(&w, "type", type);
+    vt_json_message(&w, &out, type);
     if (text)
         vt_json_string(&w, "text", text);
     if (result) {

@@ -63,10 +63,7 @@ static void show_json(const struct host_info *info)
     char text[32];
     struct vt_json w;
 
-    vt_json_begin(&w, &out);
-    vt_json_object(&w, NULL);
-    vt_json_int(&w, "v", 1);
-    vt_json_string(&w, "type", "host");
+    vt_json_message(&w, &out, "host");
     vt_json_string(&w, "uri", info->uri);
     vt_json_string(&w, "name", info->name);
     vt_json_string(&w, "hypervisor", info->driver);
@@ -167,10 +164,7 @@ static void print_finding(const struct options *options, const struct preflight_
             printf("    %s\n", finding->act);
         return;
     }
-    vt_json_begin(&w, &out);
-    vt_json_object(&w, NULL);
-    vt_json_int(&w, "v", 1);
-    vt_json_string(&w, "type", "finding");
+    vt_json_message(&w, &out, "finding");
     vt_json_string(&w, "level", level_names[finding->level]);
     vt_json_string(&w, "check", finding->check);
     vt_json_string(&w, "what", finding->what);
@@ -190,10 +184,7 @@ static void print_result(const struct options *options, const char *uri,
                found->warnings, found->warnings == 1 ? "" : "s");
         return;
     }
-    vt_json_begin(&w, &out);
-    vt_json_object(&w, NULL);
-    vt_json_int(&w, "v", 1);
-    vt_json_string(&w, "type", "result");
+    vt_json_message(&w, &out, "result");
     vt_json_string(&w, "host", uri);
     vt_json_uint(&w, "errors", found->errors);
     vt_json_uint(&w, "warnings", found->warnings);

@@ -64,10 +64,7 @@ static int build(bool json, struct vt_error *err)
     if (json) {
         struct vt_json w;
 
-        vt_json_begin(&w, &out);
-        vt_json_object(&w, NULL);
-        vt_json_int(&w, "v", 1);
-        vt_json_string(&w, "type", "image");
+        vt_json_message(&w, &out, "image");
         vt_json_string(&w, "key", image.key);
         vt_json_string(&w, "kernel_version", image.kernel_version);
         vt_json_string(&w, "kernel", image.kernel);
@@ -88,10 +85,7 @@ static void list_json(struct vt_buf *out, const struct image_entry *entries, siz
 {
     struct vt_json w;
 
-    vt_json_begin(&w, out);
-    vt_json_object(&w, NULL);
-    vt_json_int(&w, "v", 1);
-    vt_json_string(&w, "type", "images");
+    vt_json_message(&w, out, "images");
     vt_json_array(&w, "parts");
     for (size_t i = 0; i < count; i++) {
         vt_json_object(&w, NULL);

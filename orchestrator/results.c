@@ -157,10 +157,7 @@ static int score_rates(const struct options *options, struct vt_error *err)
         vt_buf_adds(&out, "\n");
         return put_out(&out, err);
     }
-    vt_json_begin(&w, &out);
-    vt_json_object(&w, NULL);
-    vt_json_int(&w, "v", 1);
-    vt_json_string(&w, "type", "score");
+    vt_json_message(&w, &out, "score");
     vt_json_double(&w, "score", (double)score_hundredths(score, SCORE_POINT) / 100, 2);
     for (size_t i = 0; i < VT_COUNT(published); i++)
         vt_json_double(&w, published[i].role,
@@ -186,10 +183,7 @@ static int verify(const struct options *options, const char *name, struct vt_err
         return r;
     }
     if (options->json) {
-        vt_json_begin(&w, &out);
-        vt_json_object(&w, NULL);
-        vt_json_int(&w, "v", 1);
-        vt_json_string(&w, "type", "verified");
+        vt_json_message(&w, &out, "verified");
         vt_json_string(&w, "archive", archive.path);
         vt_json_string(&w, "run", archive.report.run);
         vt_json_string(&w, "signer", archive.report.fingerprint);
@@ -261,10 +255,7 @@ static int print_meta(const struct options *options, struct record_reader *reade
     int r;
 
     if (options->json) {
-        vt_json_begin(&w, &out);
-        vt_json_object(&w, NULL);
-        vt_json_int(&w, "v", 1);
-        vt_json_string(&w, "type", "meta");
+        vt_json_message(&w, &out, "meta");
         vt_json_object(&w, "meta");
     } else {
         vt_buf_adds(&out, "made with\n");

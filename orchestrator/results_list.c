@@ -123,10 +123,7 @@ static void print_json(const char *folder, const struct row *rows, size_t n)
         struct vt_json w;
 
         snprintf(path, sizeof(path), "%s/%s", folder, row->name);
-        vt_json_begin(&w, &out);
-        vt_json_object(&w, NULL);
-        vt_json_int(&w, "v", 1);
-        vt_json_string(&w, "type", "archive");
+        vt_json_message(&w, &out, "archive");
         vt_json_string(&w, "archive", path);
         if (row->refused[0]) {
             vt_json_string(&w, "refused", row->refused);

@@ -42,10 +42,7 @@ static int print_json(const struct run_settings *settings, const struct settings
     char value[VALUE_MAX];
     int rc;
 
-    vt_json_begin(&w, &text);
-    vt_json_object(&w, NULL);
-    vt_json_int(&w, "v", 1);
-    vt_json_string(&w, "type", "config");
+    vt_json_message(&w, &text, "config");
     vt_json_array(&w, "settings");
     for (size_t row = 0; row < settings_count; row++) {
         if (!settings_has(use, row))

@@ -125,10 +125,7 @@ void result_write_json(const struct result *result, const char *archive, struct 
     const struct score *score = &result->score;
     struct vt_json w;
 
-    vt_json_begin(&w, out);
-    vt_json_object(&w, NULL);
-    vt_json_int(&w, "v", 1);
-    vt_json_string(&w, "type", "result");
+    vt_json_message(&w, out, "result");
     vt_json_string(&w, "run", result->run);
     if (archive)
         vt_json_string(&w, "archive", archive);
