@@ -5,13 +5,12 @@
  */
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agents/duty.h"
 #include "agents/facts.h"
-#include "agents/sampler.h"
+#include "agents/pulse.h"
 #include "agents/uplink.h"
 #include "base/clock.h"
 #include "base/json.h"
@@ -22,7 +21,6 @@
 #include "wire/message.h"
 
 #define LOADS_MAX 1024
-#define SAMPLE_MS 1000
 /* A T0 outside of this is a clock that went wrong. */
 #define T0_LATE_NS (10 * VT_NS_PER_S)
 #define T0_AHEAD_NS (3600 * VT_NS_PER_S)
@@ -49,16 +47,13 @@ struct client {
     struct load *loads[LOADS_MAX];
     unsigned nloads, nrunning;
     bool fifo;
-    struct sampler sampler;
-    uv_timer_t second;
-    uv_signal_t terminate, interrupt;
+    struct pulse pulse;
     int64_t alone_ns; /* since when no controller is there; 0: it is */
     bool ending;
     struct vt_error why;
-    char last_trouble[VT_ERROR_TEXT_MAX];
 };
 
-static void end(struct client *c);
+static void end(void *ctx);
 
 /* --- the generator's own priority --- */
 
@@ -317,38 +312,22 @@ static void on_call(void *ctx, uint16_t stream, const char *op, const json_t *pa
 }
 
 /* --- the uplink --- */
-static void on_second(uv_timer_t *timer)
-{
-    struct client *c = timer->data;
-    int64_t now_ns = vt_clock_now_ns();
-    json_t *series = sampler_take(&c->sampler, now_ns);
-    if (series)
-        uplink_send_json(c->uplink, WIRE_SAMPLE, 0,
-                         json_pack("{s:I, s:o}", "t_ns", (json_int_t)now_ns, "series", series));
-}
-
 static void on_up(void *ctx)
 {
     struct client *c = ctx;
     c->alone_ns = 0;
-    c->last_trouble[0] = '\0';
-    sampler_begin(&c->sampler);
-    uv_timer_start(&c->second, on_second, 0, SAMPLE_MS);
+    pulse_up(&c->pulse, c->uplink);
 }
 
 static void on_down(void *ctx, const struct vt_error *err)
 {
     struct client *c = ctx;
     int64_t now_ns = vt_clock_now_ns();
-    uv_timer_stop(&c->second);
-    sampler_end(&c->sampler);
+    pulse_down(&c->pulse, err);
     /* Seconds that nobody takes are worth nothing: the run has failed for the controller. */
     for (unsigned i = 0; i < c->nloads; i++)
         if (c->loads[i]->state == LOAD_RUNNING)
             engine_stop(c->loads[i]->engine);
-    if (strcmp(c->last_trouble, err->text) != 0)
-        vt_log(VT_LOG_WARNING, "controller: %s", err->text);
-    vt_text_copy(c->last_trouble, sizeof c->last_trouble, err->text);
     if (c->alone_ns == 0)
         c->alone_ns = now_ns;
     if (now_ns - c->alone_ns < ALONE_MAX_NS)
@@ -367,25 +346,17 @@ static void close_rest(void *ctx)
     for (unsigned i = 0; i < c->nloads; i++)
         free_load(c->loads[i]);
     c->nloads = 0;
-    uv_close((uv_handle_t *)&c->second, NULL);
-    uv_close((uv_handle_t *)&c->terminate, NULL);
-    uv_close((uv_handle_t *)&c->interrupt, NULL);
+    pulse_close(&c->pulse);
 }
 
-static void end(struct client *c)
+static void end(void *ctx)
 {
+    struct client *c = ctx;
     if (c->ending)
         return;
     c->ending = true;
-    uv_timer_stop(&c->second);
-    sampler_end(&c->sampler);
+    pulse_stop(&c->pulse);
     uplink_close(c->uplink, close_rest);
-}
-
-static void on_signal(uv_signal_t *handle, int number)
-{
-    (void)number;
-    end(handle->data);
 }
 
 static int make_tls(struct client *c, struct vt_error *err)
@@ -399,12 +370,7 @@ static int serve(struct client *c, struct vt_error *err)
     int rc = uplink_new(&config, &uplink_events, c, &c->uplink, err);
     if (rc < 0)
         return rc;
-    uv_timer_init(&c->loop.uv, &c->second);
-    uv_signal_init(&c->loop.uv, &c->terminate);
-    uv_signal_init(&c->loop.uv, &c->interrupt);
-    c->second.data = c->terminate.data = c->interrupt.data = c;
-    uv_signal_start(&c->terminate, on_signal, SIGTERM);
-    uv_signal_start(&c->interrupt, on_signal, SIGINT);
+    pulse_init(&c->pulse, &c->loop, end, c);
     c->alone_ns = vt_clock_now_ns();
     rc = make_tls(c, &c->why);
     if (rc == 0)
@@ -424,7 +390,7 @@ int duty_client(const struct vt_confdisk *conf, struct vt_error *err)
     if (!c)
         return vt_error_no_memory(err, "client");
     c->conf = conf;
-    c->sampler.process = true;
+    c->pulse.sampler.process = true;
     int rc = vt_loop_init(&c->loop, err);
     if (rc == 0) {
         rc = serve(c, err);

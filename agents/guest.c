@@ -14,7 +14,6 @@
 #include "base/log.h"
 #include "base/scope.h"
 
-#define SAMPLE_MS 1000
 #define UNATTENDED_RETRY_MS 5000
 
 /* --- work of the role --- */
@@ -90,7 +89,7 @@ static void unattended_go_on(struct guest *g, const struct guest_job *ended)
         return;
     if (ended->err.code != 0) {
         vt_log_error(&ended->err);
-        uv_timer_start(&g->second, on_unattended_retry, UNATTENDED_RETRY_MS, 0);
+        uv_timer_start(&g->retry, on_unattended_retry, UNATTENDED_RETRY_MS, 0);
     } else if (ended->step < GUEST_READY) {
         unattended_step(g, ended->step + 1);
     } else {
@@ -116,7 +115,7 @@ static int take_config(struct guest *g, uint16_t stream, const json_t *params, s
     return 0;
 }
 
-static void end(struct guest *g);
+static void end(void *ctx);
 
 static int take_poweroff(struct guest *g, uint16_t stream, const json_t *params,
                          struct vt_error *err)
@@ -157,34 +156,18 @@ static void on_call(void *ctx, uint16_t stream, const char *op, const json_t *pa
 }
 
 /* --- the uplink --- */
-static void on_second(uv_timer_t *timer)
-{
-    struct guest *g = timer->data;
-    int64_t now_ns = vt_clock_now_ns();
-    json_t *series = sampler_take(&g->sampler, now_ns);
-    if (series)
-        uplink_send_json(g->uplink, WIRE_SAMPLE, 0,
-                         json_pack("{s:I, s:o}", "t_ns", (json_int_t)now_ns, "series", series));
-}
-
 static void on_up(void *ctx)
 {
     struct guest *g = ctx;
-    g->last_trouble[0] = '\0';
     vt_log(VT_LOG_INFO, "connected to %s", g->conf->controller);
-    sampler_begin(&g->sampler);
-    uv_timer_start(&g->second, on_second, 0, SAMPLE_MS);
+    pulse_up(&g->pulse, g->uplink);
 }
 
 static void on_down(void *ctx, const struct vt_error *err)
 {
     struct guest *g = ctx;
-    uv_timer_stop(&g->second);
-    sampler_end(&g->sampler);
+    pulse_down(&g->pulse, err);
     logs_stop(&g->logs);
-    if (strcmp(g->last_trouble, err->text) != 0)
-        vt_log(VT_LOG_WARNING, "controller: %s", err->text);
-    vt_text_copy(g->last_trouble, sizeof g->last_trouble, err->text);
 }
 
 static void on_drained(void *ctx)
@@ -206,18 +189,17 @@ static void close_rest(void *ctx)
     g->uplink = NULL;
     watch_stop(&g->watch);
     worker_close(g->worker);
-    uv_close((uv_handle_t *)&g->second, NULL);
-    uv_close((uv_handle_t *)&g->terminate, NULL);
-    uv_close((uv_handle_t *)&g->interrupt, NULL);
+    pulse_close(&g->pulse);
+    uv_close((uv_handle_t *)&g->retry, NULL);
 }
 
-static void end(struct guest *g)
+static void end(void *ctx)
 {
+    struct guest *g = ctx;
     if (g->ending)
         return;
     g->ending = true;
-    uv_timer_stop(&g->second);
-    sampler_end(&g->sampler);
+    pulse_stop(&g->pulse);
     logs_stop(&g->logs);
     if (g->uplink)
         uplink_close(g->uplink, close_rest);
@@ -225,20 +207,11 @@ static void end(struct guest *g)
         close_rest(g);
 }
 
-static void on_signal(uv_signal_t *handle, int number)
-{
-    (void)number;
-    end(handle->data);
-}
-
 static void init_handles(struct guest *g)
 {
-    uv_timer_init(&g->loop.uv, &g->second);
-    uv_signal_init(&g->loop.uv, &g->terminate);
-    uv_signal_init(&g->loop.uv, &g->interrupt);
-    g->second.data = g->terminate.data = g->interrupt.data = g;
-    uv_signal_start(&g->terminate, on_signal, SIGTERM);
-    uv_signal_start(&g->interrupt, on_signal, SIGINT);
+    pulse_init(&g->pulse, &g->loop, end, g);
+    uv_timer_init(&g->loop.uv, &g->retry);
+    g->retry.data = g;
     g->watch.loop = &g->loop;
     g->watch.died = on_server_died;
     g->watch.ctx = g;
@@ -285,7 +258,7 @@ int duty_guest(const struct vt_confdisk *conf, const struct role *role, bool may
     g->role = role ? role : role_find(conf->role);
     g->may_power_off = may_power_off;
     g->logs.fd = -1;
-    g->sampler.machine = g->sampler.process = true;
+    g->pulse.sampler.machine = g->pulse.sampler.process = true;
     int rc = 0;
     if (!g->role || !g->role->guest)
         rc = vt_error_set(err, VT_KIND_CONFIG, -ENOENT, "no role '%s' for guests", conf->role);

@@ -4,7 +4,7 @@
 #define VTILE_AGENTS_GUEST_H
 
 #include "agents/logs.h"
-#include "agents/sampler.h"
+#include "agents/pulse.h"
 #include "agents/uplink.h"
 #include "agents/watch.h"
 #include "agents/worker.h"
@@ -28,11 +28,9 @@ struct guest {
     struct worker *worker;
     struct watch watch;
     struct logs logs;
-    struct sampler sampler;
-    uv_timer_t second;
-    uv_signal_t terminate, interrupt;
+    struct pulse pulse;
+    uv_timer_t retry; /* of what failed, unattended */
     bool ending, power_off;
-    char last_trouble[VT_ERROR_TEXT_MAX]; /* told on the console once, not at each try */
 };
 
 enum guest_step { GUEST_PREPARE, GUEST_START, GUEST_READY, GUEST_CHECK, GUEST_STEPS };
