@@ -17,6 +17,13 @@
 
 enum vt_accel { VT_ACCEL_TCG, VT_ACCEL_KVM, VT_ACCEL_XEN, VT_ACCEL_TEST };
 
+/* As programs and the record read it. */
+static inline const char *vt_accel_name(enum vt_accel accel)
+{
+    static const char *const names[] = {"tcg", "kvm", "xen", "test"};
+    return names[accel];
+}
+
 struct vt_disk {
     char path[VT_PATH_MAX];
     char serial[21]; /* at most 20 bytes reach the guest */

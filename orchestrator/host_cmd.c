@@ -23,13 +23,6 @@ struct options {
     bool json;
 };
 
-static const char *accel_name(enum vt_accel accel)
-{
-    static const char *const names[] = {"tcg", "kvm", "xen", "test"};
-
-    return names[accel];
-}
-
 static const char *version_text(unsigned long version, char *text, size_t size)
 {
     snprintf(text, size, "%lu.%lu.%lu", version / 1000000, version / 1000 % 1000, version % 1000);
@@ -53,7 +46,7 @@ static void show_text(const struct host_info *info)
     printf("memory:      %" PRIu64 " MiB", info->memory_bytes >> 20);
     if (info->free_bytes)
         printf(", %" PRIu64 " MiB free", info->free_bytes >> 20);
-    printf("\naccel:       %s%s\n", accel_name(info->accel),
+    printf("\naccel:       %s%s\n", vt_accel_name(info->accel),
            info->accel == VT_ACCEL_TCG ? " (emulated CPU: a run is DEGRADED at best)" : "");
 }
 
@@ -74,7 +67,7 @@ static void show_json(const struct host_info *info)
     vt_json_uint(&w, "cpus", info->cpus);
     vt_json_uint(&w, "memory_bytes", info->memory_bytes);
     vt_json_uint(&w, "free_bytes", info->free_bytes);
-    vt_json_string(&w, "accel", accel_name(info->accel));
+    vt_json_string(&w, "accel", vt_accel_name(info->accel));
     vt_json_end(&w);
     puts(out.data ? out.data : "");
 }

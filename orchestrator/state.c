@@ -151,3 +151,10 @@ int state_open(struct state *ret, struct vt_error *err)
     *ret = state;
     return 0;
 }
+
+size_t state_journal_run(const char *file)
+{
+    size_t len = strlen(file), tail = strlen(STATE_JOURNAL_SUFFIX);
+
+    return len > tail && !strcmp(file + len - tail, STATE_JOURNAL_SUFFIX) ? len - tail : 0;
+}

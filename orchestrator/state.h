@@ -7,8 +7,12 @@
 #ifndef VTILE_ORCHESTRATOR_STATE_H
 #define VTILE_ORCHESTRATOR_STATE_H
 
+#include <stddef.h>
+
 #include "base/domain.h"
 #include "base/error.h"
+
+#define STATE_JOURNAL_SUFFIX ".journal" /* <run> and this, in the folder of journals */
 
 struct state {
     char folder[VT_PATH_MAX];
@@ -24,5 +28,7 @@ int state_locate(struct state *ret, struct vt_error *err);
 int state_open(struct state *ret, struct vt_error *err);
 /* A folder and its parents, 0700 where they are not there yet. */
 int state_make_folder(const char *path, struct vt_error *err);
+/* How long the run's id is in the name of its journal; 0: the file is no journal. */
+size_t state_journal_run(const char *file);
 
 #endif

@@ -17,10 +17,10 @@
 #include "orchestrator/host/host.h"
 #include "orchestrator/host/undo.h"
 #include "orchestrator/host/vir_loop.h"
+#include "orchestrator/state.h"
 
 #define RUNS_MAX 4096
 #define HOSTS_MAX 4
-#define SUFFIX ".journal"
 #define BUSY_PATIENCE_NS VT_NS_PER_S
 #define STRAYS_KEPT_MAX 65536
 
@@ -105,7 +105,7 @@ static int add_journal(struct clean *clean, const char *file)
         clean->ndead++;
     } else if (code == -EBUSY) {
         snprintf(clean->live[clean->nlive++], sizeof(clean->live[0]), "%.*s",
-                 (int)(strlen(file) - strlen(SUFFIX)), file);
+                 (int)state_journal_run(file), file);
         clean->result.live_runs++;
     } else {
         fail(clean, &err);
@@ -128,8 +128,7 @@ static int find_journals(struct clean *clean, struct vt_error *err)
     if (!folder)
         return errno == ENOENT ? 0 : vt_error_errno(err, VT_KIND_CONFIG, errno, "read %s", path);
     while (code == 0 && (entry = readdir(folder))) {
-        size_t len = strlen(entry->d_name);
-        if (len <= strlen(SUFFIX) || strcmp(entry->d_name + len - strlen(SUFFIX), SUFFIX) != 0)
+        if (state_journal_run(entry->d_name) == 0)
             continue;
         if (clean->ndead + clean->nlive == RUNS_MAX)
             code = vt_error_set(err, VT_KIND_INFRA, -E2BIG, "more than %d journals in %s", RUNS_MAX,

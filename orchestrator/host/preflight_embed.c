@@ -11,6 +11,7 @@
 #include "orchestrator/host/embed.h"
 #include "orchestrator/host/host.h"
 #include "orchestrator/host/preflight_checks.h"
+#include "orchestrator/state.h"
 
 static void check_holder(const struct preflight_needs *needs, struct preflight *preflight)
 {
@@ -68,7 +69,6 @@ void preflight_check_embed(const struct preflight_needs *needs, struct preflight
 /* Journals are locked as long as their run lives. */
 void preflight_check_leftovers(const struct preflight_needs *needs, struct preflight *preflight)
 {
-    static const char ending[] = ".journal";
     char journals[VT_PATH_MAX], path[VT_PATH_MAX], name[64] = "";
     struct dirent *entry;
     unsigned dead = 0;
@@ -78,15 +78,15 @@ void preflight_check_leftovers(const struct preflight_needs *needs, struct prefl
     snprintf(journals, sizeof(journals), "%s/journal", needs->state);
     DIR *folder = opendir(preflight_at(needs, journals, path, sizeof(path)));
     while (folder && (entry = readdir(folder))) {
-        size_t len = strlen(entry->d_name);
-        if (len <= strlen(ending) || strcmp(entry->d_name + len - strlen(ending), ending) != 0)
+        size_t len = state_journal_run(entry->d_name);
+        if (len == 0)
             continue;
         VT_AUTO_CLOSE int fd =
             openat(dirfd(folder), entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
         if (fd < 0 || flock(fd, LOCK_SH | LOCK_NB) < 0)
             continue;
         if (dead++ == 0)
-            snprintf(name, sizeof(name), "%.*s", (int)(len - strlen(ending)), entry->d_name);
+            snprintf(name, sizeof(name), "%.*s", (int)len, entry->d_name);
     }
     if (folder)
         closedir(folder);

@@ -22,8 +22,9 @@
 #include "base/cert.h"
 #include "base/event.h"
 #include "base/loop.h"
+#include "base/record_rows.h"
 
-#define HUB_AGENTS_MAX 16384
+#define HUB_AGENTS_MAX VT_RECORD_AGENTS_MAX
 #define HUB_GREETERS_MAX 256
 #define HUB_GREETERS_PER_ADDRESS_MAX 8
 #define HUB_GREETING_NS \

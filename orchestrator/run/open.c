@@ -30,7 +30,7 @@ static int open_journal(struct run *run, struct vt_error *err)
     uint64_t id = 0;
     int ret;
 
-    snprintf(path, sizeof(path), "%s/%s.journal", run->state.journals, run->id);
+    snprintf(path, sizeof(path), "%s/%s" STATE_JOURNAL_SUFFIX, run->state.journals, run->id);
     ret = vt_journal_open(path, &run->journal, err);
     if (ret == 0)
         ret = vt_journal_intent(run->journal, UNDO_TREE, run->folder, "", "", &id, err);
@@ -102,7 +102,6 @@ static int open_record(struct run *run, struct vt_error *err)
 
 static void host_opened(struct host *host, void *ctx, const struct host_reply *reply)
 {
-    static const char *const accels[] = {"tcg", "kvm", "xen", "test"};
     struct run *run = ctx;
     struct vt_error err = VT_ERROR_INIT;
 
@@ -117,13 +116,13 @@ static void host_opened(struct host *host, void *ctx, const struct host_reply *r
     if (reply->info->accel != run->accel)
         vt_error_set(&err, VT_KIND_INFRA, -EINVAL,
                      "the host runs VMs by %s, the plan was made for %s",
-                     accels[reply->info->accel], accels[run->accel]);
-    else if (record_put_meta(run->record, RECORD_META_ACCEL, accels[run->accel], &err) == 0)
+                     vt_accel_name(reply->info->accel), vt_accel_name(run->accel));
+    else if (record_put_meta(run->record, RECORD_META_ACCEL, vt_accel_name(run->accel), &err) == 0)
         run_note(run, VT_LEVEL_INFO, "host %s: libvirt %lu.%lu, %s %lu.%lu, %u CPUs, %s", run->uri,
                  reply->info->libvirt_version / 1000000, reply->info->libvirt_version / 1000 % 1000,
                  reply->info->driver, reply->info->hypervisor_version / 1000000,
                  reply->info->hypervisor_version / 1000 % 1000, reply->info->cpus,
-                 run->accel == VT_ACCEL_TCG ? "TCG (emulated CPU)" : accels[run->accel]);
+                 run->accel == VT_ACCEL_TCG ? "TCG (emulated CPU)" : vt_accel_name(run->accel));
     phases_done(&run->phases, &err);
 }
 
@@ -153,7 +152,7 @@ static void undone(void *ctx, size_t left, const struct vt_error *err)
     net_leave(&run->net);
     embed_close(&run->embed);
     if (left == 0 && vt_journal_all_undone(run->journal)) {
-        snprintf(path, sizeof(path), "%s/%s.journal", run->state.journals, run->id);
+        snprintf(path, sizeof(path), "%s/%s" STATE_JOURNAL_SUFFIX, run->state.journals, run->id);
         unlink(path);
     }
     run->journal = vt_journal_close(run->journal);

@@ -13,6 +13,11 @@
 #include "orchestrator/run/steps.h"
 #include "tiles/load/schedule.h"
 
+_Static_assert(SPEC_LIMITS_MAX <= VT_RECORD_LIMITS_MAX &&
+                   SPEC_OPERATIONS_MAX <= VT_RECORD_OPERATIONS_MAX &&
+                   SPEC_TILES_MAX <= VT_RECORD_TILES_MAX,
+               "what a spec can hold has room in the record");
+
 int64_t run_load_rate(const struct run *run, const struct run_vm *vm)
 {
     return (int64_t)((__int128)vm->spec->load.rate * run->settings.load / 1000000);

@@ -11,7 +11,7 @@ PATHS = re.compile(r"/(wor[k]|far[m]|mn[t])/[a-z]|/hom[e]/(?!u\b)[a-z]|/User[s]/
 HOSTS = re.compile(r"(deb|security|snapshot|ftp)[.]debia[n]|registry[.]npmj[s]|pypi[.]or[g]"
                    r"|archive[.]ubunt[u]|[a-z][.]interna[l]\b")
 DATA = re.compile(r"^tests/(.*/)?(data|corpus|golden)/")
-LONGEST_FILE = 700
+LONGEST_FILE = 600
 LONGEST_LINE = 140
 
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/domain.h"
 #include "base/scope.h"
 #include "tiles/spec/spec.h"
 
@@ -300,7 +301,7 @@ static const struct vt_field size_fields[] = {
      .type = VT_FIELD_INT,
      AT(spec_role_size, vcpus),
      .min = 1,
-     .max = 64, /* VT_DOMAIN_VCPUS_MAX of base/domain.h */
+     .max = VT_DOMAIN_VCPUS_MAX,
      .required = true,
      .help = "of one VM"},
     {.key = "data",

@@ -7,6 +7,7 @@
 #include <sys/reboot.h>
 #include <unistd.h>
 
+#include "tiles/image/image.h"
 #include "tiles/image/init/init.h"
 
 #define LINE_MAX_BYTES 512
@@ -72,9 +73,9 @@ int main(void)
     }
     init_mount_early();
     init_load_modules();
-    init_find_disk("vt-packages", packages);
-    init_find_disk("vt-roles", roles);
-    init_find_disk("vt-config", config);
+    init_find_disk(IMAGE_SERIAL_PACKAGES, packages);
+    init_find_disk(IMAGE_SERIAL_ROLES, roles);
+    init_find_disk(IMAGE_SERIAL_CONFIG, config);
     init_enter_root(packages, roles);
     read_config(config, &conf);
     init_set_identity(&conf);
