@@ -270,55 +270,56 @@ static void damage_is_refused_with_its_line(void **state)
 }
 
 /* Lines whose checksum is right and whose content is not what we would have written. */
+static const char *const nonsense[] = {
+    "{}",
+    "[]",
+    "1",
+    "",
+    "{\"op\":\"other\"}",
+    "{\"v\":1,\"op\":\"journal\"}",
+    "{\"op\":\"intent\",\"id\":2,\"kind\":\"k\",\"object\":\"o\",\"original\":\"\"}",
+    "{\"op\":\"intent\",\"id\":3,\"kind\":\"k\",\"object\":\"o\",\"original\":\"\",\"value\":"
+    "\"\"}",
+    "{\"op\":\"intent\",\"id\":1,\"kind\":\"k\",\"object\":\"o\",\"original\":\"\",\"value\":"
+    "\"\"}",
+    "{\"op\":\"intent\",\"id\":2,\"kind\":\"\",\"object\":\"o\",\"original\":\"\",\"value\":"
+    "\"\"}",
+    "{\"op\":\"intent\",\"id\":2,\"kind\":\"k\",\"object\":\"\",\"original\":\"\",\"value\":"
+    "\"\"}",
+    "{\"op\":\"intent\",\"id\":2,\"kind\":\"k\",\"object\":\"o\",\"original\":1,\"value\":"
+    "\"\"}",
+    "{\"op\":\"intent\",\"id\":2,\"kind\":\"k\",\"object\":\"a\",\"object\":\"b\",\"value\":"
+    "\"\"}",
+    "{\"op\":\"intent\",\"id\":2,\"kind\":\"k\",\"object\":\"o\",\"original\":\"\",\"value\":"
+    "\"\",\"x\":1}",
+    "{\"op\":\"intent\",\"id\":2,\"kind\":\"k\",\"object\":\"a\\u0000b\",\"original\":\"\","
+    "\"value\":\"\"}",
+    "{\"op\":\"intent\",\"id\":2,\"kind\":\"kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk\",\"object\":"
+    "\"o\",\"original\":\"\",\"value\":\"\"}",
+    "{\"op\":\"mark\",\"id\":2,\"state\":\"applied\"}",
+    "{\"op\":\"mark\",\"id\":0,\"state\":\"applied\"}",
+    "{\"op\":\"mark\",\"id\":1,\"state\":\"intent\"}",
+    "{\"op\":\"mark\",\"id\":1,\"state\":\"gone\"}",
+    "{\"op\":\"mark\",\"id\":1,\"state\":\"applied\"} ",
+    "{\"op\":\"mark\",\"id\":1,\"state\":\"applied\",\"value\":null}",
+    "{\"op\":\"mark\",\"id\":1,\"state\":\"applied\",\"x\":\"\"}",
+    "{\"op\":\"mark\",\"id\":1,\"state\":\"undone\"}\n{\"op\":\"mark\",\"id\":1,\"state\":"
+    "\"applied\"}",
+};
+
 static void well_formed_nonsense_is_refused(void **state)
 {
-    static const char *const table[] = {
-        "{}",
-        "[]",
-        "1",
-        "",
-        "{\"op\":\"other\"}",
-        "{\"v\":1,\"op\":\"journal\"}",
-        "{\"op\":\"intent\",\"id\":2,\"kind\":\"k\",\"object\":\"o\",\"original\":\"\"}",
-        "{\"op\":\"intent\",\"id\":3,\"kind\":\"k\",\"object\":\"o\",\"original\":\"\",\"value\":"
-        "\"\"}",
-        "{\"op\":\"intent\",\"id\":1,\"kind\":\"k\",\"object\":\"o\",\"original\":\"\",\"value\":"
-        "\"\"}",
-        "{\"op\":\"intent\",\"id\":2,\"kind\":\"\",\"object\":\"o\",\"original\":\"\",\"value\":"
-        "\"\"}",
-        "{\"op\":\"intent\",\"id\":2,\"kind\":\"k\",\"object\":\"\",\"original\":\"\",\"value\":"
-        "\"\"}",
-        "{\"op\":\"intent\",\"id\":2,\"kind\":\"k\",\"object\":\"o\",\"original\":1,\"value\":"
-        "\"\"}",
-        "{\"op\":\"intent\",\"id\":2,\"kind\":\"k\",\"object\":\"a\",\"object\":\"b\",\"value\":"
-        "\"\"}",
-        "{\"op\":\"intent\",\"id\":2,\"kind\":\"k\",\"object\":\"o\",\"original\":\"\",\"value\":"
-        "\"\",\"x\":1}",
-        "{\"op\":\"intent\",\"id\":2,\"kind\":\"k\",\"object\":\"a\\u0000b\",\"original\":\"\","
-        "\"value\":\"\"}",
-        "{\"op\":\"intent\",\"id\":2,\"kind\":\"kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk\",\"object\":"
-        "\"o\",\"original\":\"\",\"value\":\"\"}",
-        "{\"op\":\"mark\",\"id\":2,\"state\":\"applied\"}",
-        "{\"op\":\"mark\",\"id\":0,\"state\":\"applied\"}",
-        "{\"op\":\"mark\",\"id\":1,\"state\":\"intent\"}",
-        "{\"op\":\"mark\",\"id\":1,\"state\":\"gone\"}",
-        "{\"op\":\"mark\",\"id\":1,\"state\":\"applied\"} ",
-        "{\"op\":\"mark\",\"id\":1,\"state\":\"applied\",\"value\":null}",
-        "{\"op\":\"mark\",\"id\":1,\"state\":\"applied\",\"x\":\"\"}",
-        "{\"op\":\"mark\",\"id\":1,\"state\":\"undone\"}\n{\"op\":\"mark\",\"id\":1,\"state\":"
-        "\"applied\"}",
-    };
     unsigned accepted = 0;
 
     (void)state;
-    for (size_t i = 0; i < VT_COUNT(table); i++) {
+    for (size_t i = 0; i < VT_COUNT(nonsense); i++) {
         VT_AUTO_BUF struct vt_buf text = VT_BUF_INIT(10000);
         struct vt_error err = VT_ERROR_INIT;
         struct vt_journal *journal = NULL;
         const char *lines[] = {"{\"v\":1,\"op\":\"journal\"}",
                                "{\"op\":\"intent\",\"id\":1,\"kind\":\"k\",\"object\":\"o\","
                                "\"original\":\"\",\"value\":\"\"}",
-                               table[i]};
+                               nonsense[i]};
 
         for (size_t k = 0; k < VT_COUNT(lines); k++) {
             for (const char *p = lines[k]; p; p = strchr(p, '\n') ? strchr(p, '\n') + 1 : NULL) {
@@ -335,7 +336,7 @@ static void well_formed_nonsense_is_refused(void **state)
             continue;
         }
         assert_int_equal(err.code, -EBADMSG);
-        assert_int_equal(err.line, strchr(table[i], '\n') ? 4 : 3);
+        assert_int_equal(err.line, strchr(nonsense[i], '\n') ? 4 : 3);
     }
     /* White space in JSON, and an empty last line, which counts as cut. */
     assert_int_equal(accepted, 2);

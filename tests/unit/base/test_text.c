@@ -91,68 +91,69 @@ static void copy_says_what_did_not_fit(void **state)
 }
 
 /* --- numbers --- */
+static const struct {
+    const char *text;
+    uint64_t bytes;
+} good_sizes[] = {
+    {"0", 0},
+    {"4096", 4096},
+    {"1B", 1},
+    {"64KiB", 65536},
+    {"128 MiB", 134217728},
+    {"1GiB", 1073741824},
+    {"2 TiB", UINT64_C(2199023255552)},
+    {"18446744073709551615", UINT64_MAX},
+    {"16777215 TiB", UINT64_C(18446742974197923840)},
+    {"007", 7},
+};
+
+static const char *const bad_sizes[] = {
+    "",
+    " ",
+    "MiB",
+    "-1",
+    "+1",
+    " 1",
+    "1 ",
+    "1  MiB",
+    "1 MiB ",
+    "1MB",
+    "1M",
+    "1mib",
+    "1 kiB",
+    "1.5GiB",
+    "0x10",
+    "1e3",
+    "1 MiBx",
+    "1\tMiB",
+    "1PiB",
+    "1,000",
+    "1 B B",
+    "1\nMiB",
+    "1\xc2\xa0MiB",
+    "\xef\xbc\x91",
+    "18446744073709551616",
+    "16777216 TiB",
+    "99999999999999999999999999999999999999",
+    "18014398509481984 KiB",
+};
 
 static void sizes_with_units(void **state)
 {
-    static const struct {
-        const char *text;
-        uint64_t bytes;
-    } good[] = {
-        {"0", 0},
-        {"4096", 4096},
-        {"1B", 1},
-        {"64KiB", 65536},
-        {"128 MiB", 134217728},
-        {"1GiB", 1073741824},
-        {"2 TiB", UINT64_C(2199023255552)},
-        {"18446744073709551615", UINT64_MAX},
-        {"16777215 TiB", UINT64_C(18446742974197923840)},
-        {"007", 7},
-    };
-    static const char *const bad[] = {
-        "",
-        " ",
-        "MiB",
-        "-1",
-        "+1",
-        " 1",
-        "1 ",
-        "1  MiB",
-        "1 MiB ",
-        "1MB",
-        "1M",
-        "1mib",
-        "1 kiB",
-        "1.5GiB",
-        "0x10",
-        "1e3",
-        "1 MiBx",
-        "1\tMiB",
-        "1PiB",
-        "1,000",
-        "1 B B",
-        "1\nMiB",
-        "1\xc2\xa0MiB",
-        "\xef\xbc\x91",
-        "18446744073709551616",
-        "16777216 TiB",
-        "99999999999999999999999999999999999999",
-        "18014398509481984 KiB",
-    };
 
     (void)state;
-    for (size_t i = 0; i < VT_COUNT(good); i++) {
+    for (size_t i = 0; i < VT_COUNT(good_sizes); i++) {
         struct vt_error err = VT_ERROR_INIT;
         uint64_t bytes = 1;
 
-        assert_int_equal(vt_text_parse_bytes(good[i].text, &bytes, &err), 0);
-        assert_true(bytes == good[i].bytes);
+        assert_int_equal(vt_text_parse_bytes(good_sizes[i].text, &bytes, &err), 0);
+        assert_true(bytes == good_sizes[i].bytes);
     }
-    for (size_t i = 0; i < VT_COUNT(bad); i++) {
+    for (size_t i = 0; i < VT_COUNT(bad_sizes); i++) {
         struct vt_error err = VT_ERROR_INIT;
         uint64_t bytes = 77;
 
-        assert_int_equal(vt_text_parse_bytes(bad[i], &bytes, &err), -EINVAL);
+        assert_int_equal(vt_text_parse_bytes(bad_sizes[i], &bytes, &err), -EINVAL);
         assert_true(bytes == 77);
         assert_non_null(strstr(err.text, "expected a size"));
         assert_non_null(strstr(err.text, "TiB"));

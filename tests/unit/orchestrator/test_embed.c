@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -340,7 +341,7 @@ static void locks_of_a_dead_run_are_waited_for(void **state)
         if (vt_journal_open(path, &journal, NULL) < 0 || embed_open(root, "x", &embed, NULL) < 0)
             _exit(1);
         if (fork() == 0) {
-            usleep(300000);
+            poll(NULL, 0, 300); /* so long do the locks live */
             _exit(0);
         }
         kill(getpid(), SIGKILL);
