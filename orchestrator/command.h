@@ -4,8 +4,8 @@
  * and what a host needs, hub/ the agents, watch/ what people and programs see of a run. May use
  * every room but agents/.
  */
-#ifndef VTILE_COMMAND_H
-#define VTILE_COMMAND_H
+#ifndef VTILE_ORCHESTRATOR_COMMAND_H
+#define VTILE_ORCHESTRATOR_COMMAND_H
 
 #include <stdio.h>
 

@@ -8,8 +8,8 @@
  * where there is one. A variable that is empty counts as unset. What a lower source holds is
  * checked even where a higher one overrides it.
  */
-#ifndef VTILE_SETTINGS_H
-#define VTILE_SETTINGS_H
+#ifndef VTILE_ORCHESTRATOR_SETTINGS_H
+#define VTILE_ORCHESTRATOR_SETTINGS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  * settings_table: one row a setting. The row i is described by settings_fields[i], which is also
  * the key's description in vtile.yaml, and settings_rows[i].
  */
-#ifndef VTILE_SETTINGS_TABLE_H
-#define VTILE_SETTINGS_TABLE_H
+#ifndef VTILE_ORCHESTRATOR_SETTINGS_TABLE_H
+#define VTILE_ORCHESTRATOR_SETTINGS_TABLE_H
 
 #include "orchestrator/settings.h"
 

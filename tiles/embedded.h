@@ -3,8 +3,8 @@
  * Files of this room that travel inside the programs: the specs, and the files of roles and image.
  * The table is generated at build time from the project's folders.
  */
-#ifndef TILES_EMBEDDED_H
-#define TILES_EMBEDDED_H
+#ifndef VTILE_TILES_EMBEDDED_H
+#define VTILE_TILES_EMBEDDED_H
 
 #include <stddef.h>
 

@@ -3,8 +3,8 @@
  * calls: every call into libvirt, as blocking functions; only a host's worker thread uses them.
  * Each stands between two call points (vt_host_call_point).
  */
-#ifndef VTILE_HOST_CALLS_H
-#define VTILE_HOST_CALLS_H
+#ifndef VTILE_ORCHESTRATOR_HOST_CALLS_H
+#define VTILE_ORCHESTRATOR_HOST_CALLS_H
 
 #include <libvirt/libvirt.h>
 

@@ -4,8 +4,8 @@
  * then domains that carry this installation's mark although no journal names them. Live runs (their
  * journal is locked) and everything that is not ours are left alone.
  */
-#ifndef VTILE_HOST_CLEAN_H
-#define VTILE_HOST_CLEAN_H
+#ifndef VTILE_ORCHESTRATOR_HOST_CLEAN_H
+#define VTILE_ORCHESTRATOR_HOST_CLEAN_H
 
 #include <stddef.h>
 

@@ -6,8 +6,8 @@
  * and files in /run/libvirt. Both are given to it in a mount namespace of this process, so that the
  * machine's own files are not changed. A /dev/kvm that runs nothing is hidden there, too.
  */
-#ifndef VTILE_HOST_EMBED_H
-#define VTILE_HOST_EMBED_H
+#ifndef VTILE_ORCHESTRATOR_HOST_EMBED_H
+#define VTILE_ORCHESTRATOR_HOST_EMBED_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -14,8 +14,8 @@
  * -> vir_loop_init -> host_open -> ... -> host_close -> vir_loop_dispose -> net_leave ->
  * embed_close.
  */
-#ifndef VTILE_HOST_HOST_H
-#define VTILE_HOST_HOST_H
+#ifndef VTILE_ORCHESTRATOR_HOST_HOST_H
+#define VTILE_ORCHESTRATOR_HOST_HOST_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -14,8 +14,8 @@
  * behind it from the second on: 15 bytes at most, which is all the kernel takes. 6hex is the
  * beginning of the run's id.
  */
-#ifndef VTILE_HOST_NET_H
-#define VTILE_HOST_NET_H
+#ifndef VTILE_ORCHESTRATOR_HOST_NET_H
+#define VTILE_ORCHESTRATOR_HOST_NET_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * outer: a few system calls done in the mount namespace that this process came from, by a child,
  * since a process with threads cannot go back itself.
  */
-#ifndef VTILE_HOST_OUTER_H
-#define VTILE_HOST_OUTER_H
+#ifndef VTILE_ORCHESTRATOR_HOST_OUTER_H
+#define VTILE_ORCHESTRATOR_HOST_OUTER_H
 
 #include "base/error.h"
 

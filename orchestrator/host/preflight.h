@@ -3,8 +3,8 @@
  * preflight: everything that would stop or bend a run, found before the first change and told in
  * one go, each with what to do. Reads only; no mode, rule or file of the machine is changed.
  */
-#ifndef VTILE_HOST_PREFLIGHT_H
-#define VTILE_HOST_PREFLIGHT_H
+#ifndef VTILE_ORCHESTRATOR_HOST_PREFLIGHT_H
+#define VTILE_ORCHESTRATOR_HOST_PREFLIGHT_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The checks that preflight.c runs, one concern each; each adds its findings. */
-#ifndef VTILE_HOST_PREFLIGHT_CHECKS_H
-#define VTILE_HOST_PREFLIGHT_CHECKS_H
+#ifndef VTILE_ORCHESTRATOR_HOST_PREFLIGHT_CHECKS_H
+#define VTILE_ORCHESTRATOR_HOST_PREFLIGHT_CHECKS_H
 
 #include "orchestrator/host/preflight.h"
 

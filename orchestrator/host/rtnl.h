@@ -3,8 +3,8 @@
  * rtnl: the few rtnetlink requests that the embedded network needs. A socket belongs to the network
  * namespace that it was opened in, whatever its thread enters later.
  */
-#ifndef VTILE_HOST_RTNL_H
-#define VTILE_HOST_RTNL_H
+#ifndef VTILE_ORCHESTRATOR_HOST_RTNL_H
+#define VTILE_ORCHESTRATOR_HOST_RTNL_H
 
 #include <net/if.h>
 #include <stdbool.h>

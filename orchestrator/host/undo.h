@@ -4,8 +4,8 @@
  * `vtile clean`, so an undo trusts nothing: it looks whether the object is there and still the one
  * that the entry means; what is gone is success, what is another's stays.
  */
-#ifndef VTILE_HOST_UNDO_H
-#define VTILE_HOST_UNDO_H
+#ifndef VTILE_ORCHESTRATOR_HOST_UNDO_H
+#define VTILE_ORCHESTRATOR_HOST_UNDO_H
 
 #include "base/journal.h"
 #include "base/loop.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What takes each kind of entry back at once. All: 0 also where there is nothing (more). */
-#ifndef VTILE_HOST_UNDO_KINDS_H
-#define VTILE_HOST_UNDO_KINDS_H
+#ifndef VTILE_ORCHESTRATOR_HOST_UNDO_KINDS_H
+#define VTILE_ORCHESTRATOR_HOST_UNDO_KINDS_H
 
 #include "orchestrator/host/undo.h"
 

@@ -8,8 +8,8 @@
  * Order of calls: vir_loop_init (once a process: libvirt cannot unregister) -> any use of libvirt
  * -> all connections closed -> vir_loop_dispose. After dispose libvirt's calls are refused (-1).
  */
-#ifndef VTILE_HOST_VIR_LOOP_H
-#define VTILE_HOST_VIR_LOOP_H
+#ifndef VTILE_ORCHESTRATOR_HOST_VIR_LOOP_H
+#define VTILE_ORCHESTRATOR_HOST_VIR_LOOP_H
 
 #include "base/loop.h"
 

@@ -6,8 +6,8 @@
  * deadline passes, the job stays with the worker, its answer is given by the loop, and the host is
  * lost: from then on the worker touches neither handles nor lists.
  */
-#ifndef VTILE_HOST_WORKER_H
-#define VTILE_HOST_WORKER_H
+#ifndef VTILE_ORCHESTRATOR_HOST_WORKER_H
+#define VTILE_ORCHESTRATOR_HOST_WORKER_H
 
 #include <libvirt/libvirt.h>
 #include <pthread.h>

@@ -4,8 +4,8 @@
  * <vtile:run xmlns:vtile="https://vtile.dev/ns/1" run= controller= tile= role=/> in <metadata>:
  * only domains that carry it, or that a journal names, are ever removed.
  */
-#ifndef VTILE_HOST_XML_H
-#define VTILE_HOST_XML_H
+#ifndef VTILE_ORCHESTRATOR_HOST_XML_H
+#define VTILE_ORCHESTRATOR_HOST_XML_H
 
 #include <stdbool.h>
 #include <sys/types.h>

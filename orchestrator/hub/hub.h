@@ -12,8 +12,8 @@
  * Order: hub_new -> (hub_expect -> agent_up -> hub_call* -> agent_lost -> agent_up ...)* ->
  * hub_close -> closed.
  */
-#ifndef VTILE_ORCHESTRATOR_HUB_H
-#define VTILE_ORCHESTRATOR_HUB_H
+#ifndef VTILE_ORCHESTRATOR_HUB_HUB_H
+#define VTILE_ORCHESTRATOR_HUB_HUB_H
 
 #include <jansson.h>
 #include <stdbool.h>

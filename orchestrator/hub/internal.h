@@ -3,8 +3,8 @@
  * Shared by the hub's files: hub.c (life, calls), greet.c (who comes in), receive.c (what an agent
  * that is up sends).
  */
-#ifndef VTILE_HUB_INTERNAL_H
-#define VTILE_HUB_INTERNAL_H
+#ifndef VTILE_ORCHESTRATOR_HUB_INTERNAL_H
+#define VTILE_ORCHESTRATOR_HUB_INTERNAL_H
 
 #include "orchestrator/hub/hub.h"
 #include "wire/conn.h"

@@ -8,8 +8,8 @@
  * an undo that fails is remembered and the next goes on. Order of calls for one phase:
  * start -> (stop | late)? -> undo, each at most once.
  */
-#ifndef VTILE_RUN_PHASE_H
-#define VTILE_RUN_PHASE_H
+#ifndef VTILE_ORCHESTRATOR_RUN_PHASE_H
+#define VTILE_ORCHESTRATOR_RUN_PHASE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  * run: one deployment, measured and scored. This is all that the phases share; what each does
  * stands in a file of its name. On the loop's thread only.
  */
-#ifndef VTILE_RUN_RUN_H
-#define VTILE_RUN_RUN_H
+#ifndef VTILE_ORCHESTRATOR_RUN_RUN_H
+#define VTILE_ORCHESTRATOR_RUN_RUN_H
 
 #include <stdbool.h>
 #include <stdint.h>

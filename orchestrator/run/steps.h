@@ -2,8 +2,8 @@
 /*
  * steps: what the phases of a run lend each other; nobody outside run/ includes this.
  */
-#ifndef VTILE_RUN_STEPS_H
-#define VTILE_RUN_STEPS_H
+#ifndef VTILE_ORCHESTRATOR_RUN_STEPS_H
+#define VTILE_ORCHESTRATOR_RUN_STEPS_H
 
 #include <sys/types.h>
 

@@ -4,8 +4,8 @@
  * p95, QoS mark), otherwise a plain line a phase and every ten seconds; notes and warnings as they
  * come.
  */
-#ifndef VTILE_WATCH_TERMINAL_H
-#define VTILE_WATCH_TERMINAL_H
+#ifndef VTILE_ORCHESTRATOR_WATCH_TERMINAL_H
+#define VTILE_ORCHESTRATOR_WATCH_TERMINAL_H
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Includes go one way between the rooms, as docs/rooms.md draws them."""
+"""Includes go one way between the rooms, as docs/rooms.md draws them; guards are named by path."""
 import os
 import re
 import subprocess
@@ -44,6 +44,13 @@ def wrong(path, form, target):
     return None
 
 
+def guard_is_right(path, text):
+    """Two headers with one guard would shut each other out."""
+    prefix = "VT_" if path.startswith("base/") else "VTILE_"
+    guard = prefix + re.sub(r"[^A-Z0-9]", "_", path.upper())
+    return f"#ifndef {guard}\n#define {guard}\n" in text
+
+
 def main():
     os.chdir(os.environ["VTILE_SOURCE"])
     listing = subprocess.run(["bash", "scripts/sources.sh", "*.c", "*.h"], check=True, text=True,
@@ -54,6 +61,9 @@ def main():
             continue
         with open(path, encoding="utf-8") as file:
             text = file.read()
+        if path.endswith(".h") and not guard_is_right(path, text):
+            bad += 1
+            print(f"{path}: its guard does not have its path's name")
         for match in INCLUDE.finditer(text):
             checked += 1
             why = wrong(path, match.group(1), match.group(2))

@@ -3,8 +3,8 @@
  * cases: test input that lies beside the project and is no part of it: in $VTILE_CASES, else in
  * ../shared/cases beside the sources. A test that finds none skips and says so.
  */
-#ifndef TESTS_UNIT_CASES_H
-#define TESTS_UNIT_CASES_H
+#ifndef VTILE_TESTS_UNIT_CASES_H
+#define VTILE_TESTS_UNIT_CASES_H
 
 #include <stdbool.h>
 #include <stdio.h>

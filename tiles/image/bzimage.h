@@ -4,8 +4,8 @@
  * which saves the guest the decompression: seconds under emulation. Format: Linux,
  * Documentation/arch/x86/boot.rst (payload_offset, payload_length, protocol 2.08).
  */
-#ifndef TILES_IMAGE_BZIMAGE_H
-#define TILES_IMAGE_BZIMAGE_H
+#ifndef VTILE_TILES_IMAGE_BZIMAGE_H
+#define VTILE_TILES_IMAGE_BZIMAGE_H
 
 #include <stddef.h>
 #include <stdint.h>

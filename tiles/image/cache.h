@@ -4,8 +4,8 @@
  * folders "tmp-<part>-XXXXXX" while they are made, and a lock file. Who holds the lock owns all
  * scratch folders.
  */
-#ifndef TILES_IMAGE_CACHE_H
-#define TILES_IMAGE_CACHE_H
+#ifndef VTILE_TILES_IMAGE_CACHE_H
+#define VTILE_TILES_IMAGE_CACHE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * digest: SHA-256 over named fields, each with its length before it, so that no two different
  * lists of fields give the same bytes. Errors are kept until image_digest_finish.
  */
-#ifndef TILES_IMAGE_DIGEST_H
-#define TILES_IMAGE_DIGEST_H
+#ifndef VTILE_TILES_IMAGE_DIGEST_H
+#define VTILE_TILES_IMAGE_DIGEST_H
 
 #include <openssl/evp.h>
 #include <stddef.h>

@@ -11,8 +11,8 @@
  * folder and renamed when it is complete and on disk. Nothing here logs; progress is told by a
  * callback. The files of files/ are the recipes.
  */
-#ifndef TILES_IMAGE_IMAGE_H
-#define TILES_IMAGE_IMAGE_H
+#ifndef VTILE_TILES_IMAGE_IMAGE_H
+#define VTILE_TILES_IMAGE_IMAGE_H
 
 #include <stdbool.h>
 #include <stdint.h>

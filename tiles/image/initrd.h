@@ -3,8 +3,8 @@
  * initrd: the kernel modules a guest needs before it has a disk, and the initramfs that carries
  * them and vtile-init.
  */
-#ifndef TILES_IMAGE_INITRD_H
-#define TILES_IMAGE_INITRD_H
+#ifndef VTILE_TILES_IMAGE_INITRD_H
+#define VTILE_TILES_IMAGE_INITRD_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
 /*
  * parts: the four parts of an image: what goes into the key of each, and how it is made.
  */
-#ifndef TILES_IMAGE_PARTS_H
-#define TILES_IMAGE_PARTS_H
+#ifndef VTILE_TILES_IMAGE_PARTS_H
+#define VTILE_TILES_IMAGE_PARTS_H
 
 #include "base/domain.h"
 #include "tiles/image/cache.h"

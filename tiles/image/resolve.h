@@ -3,8 +3,8 @@
  * resolve: which packages, in which versions, an image made now would get. The answer of apt is
  * kept in the cache (part "resolved") under what it depends on, so that asking again is cheap.
  */
-#ifndef TILES_IMAGE_RESOLVE_H
-#define TILES_IMAGE_RESOLVE_H
+#ifndef VTILE_TILES_IMAGE_RESOLVE_H
+#define VTILE_TILES_IMAGE_RESOLVE_H
 
 #include <stddef.h>
 

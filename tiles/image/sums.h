@@ -3,8 +3,8 @@
  * sums: what the files of a part were when it was made, in a file beside them: a cache keyed by
  * what went in says nothing of what came out and of what became of it since.
  */
-#ifndef TILES_IMAGE_SUMS_H
-#define TILES_IMAGE_SUMS_H
+#ifndef VTILE_TILES_IMAGE_SUMS_H
+#define VTILE_TILES_IMAGE_SUMS_H
 
 #include <stdbool.h>
 

@@ -3,8 +3,8 @@
  * role: a folder: role.c (this table), guest.c (runs in the guest's agent, sees base only),
  * driver.c (runs on the client), files/ (configuration templates, on the role layer of the image).
  */
-#ifndef VTILE_TILES_ROLE_H
-#define VTILE_TILES_ROLE_H
+#ifndef VTILE_TILES_ROLES_ROLE_H
+#define VTILE_TILES_ROLES_ROLE_H
 
 #include <jansson.h>
 #include <stdbool.h>

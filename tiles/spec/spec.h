@@ -6,8 +6,8 @@
  * spec: a YAML file: roles with sizes, load, QoS limits, divisors. Built-in specs stand in
  * tiles/spec/specs and are compiled in; a path is read from disk.
  */
-#ifndef VTILE_TILES_SPEC_H
-#define VTILE_TILES_SPEC_H
+#ifndef VTILE_TILES_SPEC_SPEC_H
+#define VTILE_TILES_SPEC_SPEC_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A real hub in this process and a real agent in a child. */
-#ifndef TESTS_UNIT_AGENTS_RIG_H
-#define TESTS_UNIT_AGENTS_RIG_H
+#ifndef VTILE_TESTS_UNIT_AGENTS_RIG_H
+#define VTILE_TESTS_UNIT_AGENTS_RIG_H
 
 #include <sys/types.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A small HTTPS server that answers as the web role's site does, a thread a connection. */
-#ifndef TESTS_UNIT_AGENTS_SITE_H
-#define TESTS_UNIT_AGENTS_SITE_H
+#ifndef VTILE_TESTS_UNIT_AGENTS_SITE_H
+#define VTILE_TESTS_UNIT_AGENTS_SITE_H
 
 #include "base/cert.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One end of a link under test: collects what comes and how it ended. */
-#ifndef TESTS_UNIT_BASE_LINK_PEER_H
-#define TESTS_UNIT_BASE_LINK_PEER_H
+#ifndef VTILE_TESTS_UNIT_BASE_LINK_PEER_H
+#define VTILE_TESTS_UNIT_BASE_LINK_PEER_H
 
 #include "base/link.h"
 #include "base/text.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An agent as a test wants it: honest steps one by one, so that each can be done wrong. */
-#ifndef TESTS_UNIT_HUB_FAKE_AGENT_H
-#define TESTS_UNIT_HUB_FAKE_AGENT_H
+#ifndef VTILE_TESTS_UNIT_HUB_FAKE_AGENT_H
+#define VTILE_TESTS_UNIT_HUB_FAKE_AGENT_H
 
 #include "base/cert.h"
 #include "wire/conn.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A hub that expects guest "web-1" and client "client" from 127.0.0.1, and what its owner sees. */
-#ifndef TESTS_UNIT_HUB_HUB_RIG_H
-#define TESTS_UNIT_HUB_HUB_RIG_H
+#ifndef VTILE_TESTS_UNIT_HUB_HUB_RIG_H
+#define VTILE_TESTS_UNIT_HUB_HUB_RIG_H
 
 #include "fake_agent.h"
 #include "orchestrator/hub/hub.h"

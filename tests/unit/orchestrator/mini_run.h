@@ -3,8 +3,8 @@
  * mini_run: what a run does to its host, in a child process, since namespaces are entered for good:
  * state folder, journal, network with one tap, embedded host, one VM that finds nothing to boot.
  */
-#ifndef TESTS_MINI_RUN_H
-#define TESTS_MINI_RUN_H
+#ifndef VTILE_TESTS_UNIT_ORCHESTRATOR_MINI_RUN_H
+#define VTILE_TESTS_UNIT_ORCHESTRATOR_MINI_RUN_H
 
 #include <stdbool.h>
 #include <sys/types.h>

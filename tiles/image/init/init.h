@@ -8,8 +8,8 @@
  * restarts it. The ACPI power button is not heard: that would need two more modules and an input
  * reader in each guest, while the agent can send the signal.
  */
-#ifndef TILES_IMAGE_INIT_H
-#define TILES_IMAGE_INIT_H
+#ifndef VTILE_TILES_IMAGE_INIT_INIT_H
+#define VTILE_TILES_IMAGE_INIT_INIT_H
 
 #include <stdbool.h>
 #include <stddef.h>
