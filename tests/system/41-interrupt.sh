@@ -47,6 +47,7 @@ left=$(ip netns list | grep "^$mark" || true; find "$VTILE_RUNTIME" "$VTILE_STAT
 # Before the host has answered; and by a terminal that goes away. The archive is there in both.
 opening() { grep -q '"phase":"open"' "$work/events" || ! kill -0 "$pid" 2>/dev/null; }
 for signal in INT HUP; do
+    : >"$work/events" # the last run's would be taken for this one's
     "$vtile" run --json --host embed --spec origin >"$work/events" 2>&1 &
     pid=$!
     wait_until 60 opening || die "$signal: the host is not opened"
