@@ -12,11 +12,13 @@
 #include <openssl/evp.h>
 #include <openssl/x509.h>
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): type stands where a type must */
 #define VT_SCOPE_OPENSSL(name, type)                       \
     static inline void vt_scope_free_##name(type **object) \
     {                                                      \
         type##_free(*object);                              \
     }
+/* NOLINTEND(bugprone-macro-parentheses) */
 VT_SCOPE_OPENSSL(bio, BIO)
 VT_SCOPE_OPENSSL(key, EVP_PKEY)
 VT_SCOPE_OPENSSL(cert, X509)
