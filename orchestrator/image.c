@@ -92,7 +92,7 @@ static void list_json(struct vt_buf *out, const struct image_entry *entries, siz
         vt_json_string(&w, "part", entries[i].part);
         vt_json_string(&w, "key", entries[i].key);
         vt_json_uint(&w, "bytes", entries[i].bytes);
-        vt_json_int(&w, "used", entries[i].used_s);
+        vt_json_int(&w, "used", entries[i].used_ns / VT_NS_PER_S);
         vt_json_bool(&w, "current", entries[i].current);
         vt_json_end(&w);
     }
@@ -104,7 +104,7 @@ static void list_text(struct vt_buf *out, const struct image_entry *entries, siz
 {
     vt_buf_printf(out, "  %-9s %-12s %9s  %s", "part", "key", "MiB", "last used");
     for (size_t i = 0; i < count; i++) {
-        time_t used = (time_t)entries[i].used_s;
+        time_t used = (time_t)(entries[i].used_ns / VT_NS_PER_S);
         char when[32] = "";
         struct tm tm;
 

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/scope.h"
 #include "base/text.h"
@@ -256,7 +257,7 @@ static int list_one(const char *path, const char *name, void *ctx, struct vt_err
     memcpy(entry->part, name, (size_t)(dash - name));
     vt_text_copy(entry->key, sizeof entry->key, dash + 1);
     entry->bytes = allocated_bytes(path);
-    entry->used_s = st.st_mtim.tv_sec;
+    entry->used_ns = st.st_mtim.tv_sec * VT_NS_PER_S + st.st_mtim.tv_nsec;
     return 0;
 }
 
@@ -267,8 +268,8 @@ static int by_part_newest(const void *va, const void *vb)
 
     if (r)
         return r;
-    if (a->used_s != b->used_s)
-        return a->used_s > b->used_s ? -1 : 1;
+    if (a->used_ns != b->used_ns)
+        return a->used_ns > b->used_ns ? -1 : 1;
     return strcmp(a->key, b->key);
 }
 

@@ -75,9 +75,9 @@ int image_find(const struct image_options *options, struct image *ret, struct vt
 struct image_entry {
     char part[16]; /* "packages" ... */
     char key[IMAGE_KEY_MAX];
-    uint64_t bytes; /* allocated on disk */
-    int64_t used_s; /* last built or found, seconds since 1970 */
-    bool current;   /* image_find would use it */
+    uint64_t bytes;  /* allocated on disk */
+    int64_t used_ns; /* last built or found, since 1970; builds take less than a second */
+    bool current;    /* image_find would use it */
 };
 /* All parts in the cache, by part and newest first; free() the array. Empty is no error. */
 int image_list(const struct image_options *options, struct image_entry **ret, size_t *ret_count,

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/proc.h"
 #include "base/scope.h"
@@ -173,7 +174,7 @@ static void pruning_keeps_what_was_used_last(void **state)
     assert_int_equal(count, 4);
     assert_string_equal(entries[0].part, "kernel");
     assert_int_equal(entries[1].key[0], '2');
-    assert_int_equal(entries[1].used_s, 9000);
+    assert_int_equal(entries[1].used_ns, 9000 * VT_NS_PER_S);
     assert_int_equal(entries[2].key[0], '5');
     assert_int_equal(entries[3].key[0], '4');
     /* Looking at one makes it the newest. */
