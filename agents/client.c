@@ -371,6 +371,7 @@ static int serve(struct client *c, struct vt_error *err)
     if (rc < 0)
         return rc;
     pulse_init(&c->pulse, &c->loop, end, c);
+    pulse_sample(&c->pulse);
     c->alone_ns = vt_clock_now_ns();
     rc = make_tls(c, &c->why);
     if (rc == 0)

@@ -44,6 +44,9 @@ static void job_done(struct worker_job *base)
     bool failed = job->err.code != 0;
     if (job->step == GUEST_START && !failed)
         failed = watch_children(&g->watch, &job->after, &job->err) < 0;
+    /* Until it serves, an emulated guest is better spared the work. */
+    if (job->step == GUEST_READY && !failed)
+        pulse_sample(&g->pulse);
     if (g->uplink && job->stream)
         uplink_reply(g->uplink, job->stream, vt_take_ptr(job->result), failed ? &job->err : NULL);
     else

@@ -38,17 +38,31 @@ void pulse_init(struct pulse *pulse, struct vt_loop *loop, void (*end)(void *ctx
     uv_signal_start(&pulse->interrupt, on_signal, SIGINT);
 }
 
+static void begin_samples(struct pulse *pulse)
+{
+    sampler_begin(&pulse->sampler);
+    uv_timer_start(&pulse->second, on_second, 0, SAMPLE_MS);
+}
+
+void pulse_sample(struct pulse *pulse)
+{
+    if (!pulse->sampling && pulse->uplink)
+        begin_samples(pulse);
+    pulse->sampling = true;
+}
+
 void pulse_up(struct pulse *pulse, struct uplink *uplink)
 {
     pulse->uplink = uplink;
     pulse->last_trouble[0] = '\0';
-    sampler_begin(&pulse->sampler);
-    uv_timer_start(&pulse->second, on_second, 0, SAMPLE_MS);
+    if (pulse->sampling)
+        begin_samples(pulse);
 }
 
 void pulse_down(struct pulse *pulse, const struct vt_error *err)
 {
     pulse_stop(pulse);
+    pulse->uplink = NULL;
     if (strcmp(pulse->last_trouble, err->text) != 0)
         vt_log(VT_LOG_WARNING, "controller: %s", err->text);
     vt_text_copy(pulse->last_trouble, sizeof pulse->last_trouble, err->text);

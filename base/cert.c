@@ -329,10 +329,12 @@ static bool set_identity(SSL_CTX *ctx, const struct vt_identity *identity)
            SSL_CTX_use_PrivateKey(ctx, identity->key) == 1;
 }
 
+/* One curve for keys and key exchange: an emulated guest translates the code of one only. */
 static SSL_CTX *new_ctx(const SSL_METHOD *method)
 {
     SSL_CTX *ctx = SSL_CTX_new(method);
-    if (!ctx || SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) != 1) {
+    if (!ctx || SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) != 1 ||
+        SSL_CTX_set1_groups_list(ctx, "P-256") != 1) {
         SSL_CTX_free(ctx);
         return NULL;
     }

@@ -248,9 +248,8 @@ static void add_string(struct vt_buf *out, const char *text)
 /* What stands before any value: comma and key. */
 static void before_value(struct vt_json *w, const char *key)
 {
-    bool in_object = w->depth > 0 && !(w->in_array >> w->depth & 1);
-
-    assert(in_object == (key != NULL));
+    /* A key in an object, and nowhere else. */
+    assert((w->depth > 0 && !(w->in_array >> w->depth & 1)) == (key != NULL));
     assert(w->depth > 0 || !w->comma); /* one value at the top */
     if (w->comma)
         vt_buf_add(w->out, ",", 1);

@@ -247,6 +247,11 @@ static void test_samples_and_facts(void **state)
 {
     (void)state;
     come_up("quick");
+    rig_call(&rig, "prepare", NULL);
+    expect_ok();
+    assert_int_equal(rig.samples, 0); /* nothing serves yet */
+    rig_call(&rig, "ready", NULL);
+    expect_ok();
     rig_run_until(&rig, &rig.samples, 1);
     while (!json_object_get(rig.seen_series, "cpu.idle"))
         rig_run_until(&rig, &rig.samples, rig.samples + 1);
