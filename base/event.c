@@ -106,6 +106,18 @@ static void write_times(struct vt_json *w, const char *key, const struct vt_hist
     vt_json_end(w);
 }
 
+static void write_rates(struct vt_json *w, const struct vt_hist *h)
+{
+    if (!h || h->count == 0)
+        return;
+    vt_json_object(w, "rate");
+    vt_json_uint(w, "count", h->count);
+    vt_json_int(w, "min_bytes_per_s", h->min);
+    vt_json_int(w, "p50_bytes_per_s", vt_hist_quantile(h, 500000));
+    vt_json_uint(w, "clipped", h->clipped);
+    vt_json_end(w);
+}
+
 static void write_load(struct vt_json *w, const struct vt_load_second *load)
 {
     vt_json_string(w, "operation", load->operation);
@@ -119,6 +131,7 @@ static void write_load(struct vt_json *w, const struct vt_load_second *load)
     write_times(w, "response", load->response);
     write_times(w, "service", load->service);
     write_times(w, "wake_lag", load->wake_lag);
+    write_rates(w, load->rate);
 }
 
 static void write_sample(struct vt_json *w, const struct vt_event *event)

@@ -37,6 +37,9 @@ struct vt_load_second {
      * failed requests stand in the counters alone: QoS puts them beyond every limit, whatever
      * their age. wake_lag: of every request sent. */
     const struct vt_hist *response, *service, *wake_lag;
+    /* Bytes of body a second of service time, of correct answers of an operation that has a limit
+     * of it; empty for others. */
+    const struct vt_hist *rate;
 };
 
 struct vt_event {
@@ -69,7 +72,8 @@ void vt_bus_note(struct vt_bus *bus, enum vt_event_level level, const char *fmt,
 
 /* One line of JSON without newline: {"v":1,"type":"phase","time_ns":...}. Keys are the fields'
  * names, absent where NULL or 0; value has 6 decimals, and is null with "why" where not available;
- * a histogram is {"count","p50_ns","p95_ns","p99_ns","max_ns","clipped"}, count 0 alone. */
+ * a histogram is {"count","p50_ns","p95_ns","p99_ns","max_ns","clipped"}, count 0 alone; one of
+ * rates is {"count","min_bytes_per_s","p50_bytes_per_s","clipped"}, absent when empty. */
 void vt_event_write_json(const struct vt_event *event, struct vt_buf *out);
 
 #endif

@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-#define WIRE_VERSION 1
+#define WIRE_VERSION 2
 #define WIRE_HEADER_BYTES 8
 #define WIRE_PAYLOAD_MAX (256U << 10)
 /* Of a peer's monotonic clock: more than a century of uptime is made up. */

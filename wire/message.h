@@ -29,7 +29,7 @@
 #include "base/record_rows.h"
 #include "wire/frame.h"
 
-#define WIRE_VERSION_MIN 1
+#define WIRE_VERSION_MIN 2                 /* before: seconds of load without rates */
 #define WIRE_CONTROLLER "vtile-controller" /* in its certificate, where no address is dialled */
 #define WIRE_NAME_MAX 64                   /* with NUL: agents, operations, kinds, series, logs */
 #define WIRE_TOKEN_MAX 129                 /* hex, with NUL */
@@ -78,7 +78,7 @@ struct wire_load {
     char role[VT_RECORD_NAME_MAX];
     unsigned operation; /* index; its name, and whether it exists, the reader's user knows */
     struct vt_load_second second; /* operation NULL; histograms below */
-    struct vt_hist response, service, wake_lag;
+    struct vt_hist response, service, wake_lag, rate;
 };
 int wire_load_read(const struct wire_frame *frame, struct wire_load *ret, struct vt_error *err);
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The packed messages. A second of load, big endian: form 1 (1), tile (2), operation (2), second
+ * The packed messages. A second of load, big endian: form 2 (1), tile (2), operation (2), second
  * (4), intended, good, slow, wrong, failed, bytes (8 each), length of role (1), role, then the
- * histograms of response, service and wake lag in their sparse form.
+ * histograms of response, service, wake lag and rate in their sparse form.
  */
 #include <errno.h>
 #include <string.h>
 
+#include "base/scope.h"
 #include "wire/bytes.h"
 #include "wire/message.h"
 
-#define LOAD_FORM 1
+#define LOAD_FORM 2
 #define LOAD_FIXED_BYTES (1 + 2 + 2 + 4 + 6 * 8 + 1)
 #define BYTES_MAX (UINT64_C(1) << 50)
 
@@ -48,6 +49,7 @@ int wire_load_write(struct vt_buf *out, unsigned tile, const char *role, unsigne
     vt_hist_encode(second->response, out);
     vt_hist_encode(second->service, out);
     vt_hist_encode(second->wake_lag, out);
+    vt_hist_encode(second->rate, out);
     return vt_buf_check(out, "load", err);
 }
 
@@ -67,13 +69,15 @@ static int check_second(const struct wire_load *load, struct vt_error *err)
         return vt_error_refuse(err, "load: not as many response times as answers");
     if (load->service.count > s->intended || load->wake_lag.count > s->intended)
         return vt_error_refuse(err, "load: more service times or wake lags than requests");
+    if (load->rate.count != 0 && load->rate.count != s->good + s->slow)
+        return vt_error_refuse(err, "load: neither no rates nor one of each correct answer");
     return 0;
 }
 
 static int read_hists(const uint8_t *at, size_t len, struct wire_load *ret, struct vt_error *err)
 {
-    struct vt_hist *hists[] = {&ret->response, &ret->service, &ret->wake_lag};
-    for (unsigned i = 0; i < 3; i++) {
+    struct vt_hist *hists[] = {&ret->response, &ret->service, &ret->wake_lag, &ret->rate};
+    for (unsigned i = 0; i < VT_COUNT(hists); i++) {
         size_t used;
         vt_hist_init(hists[i]);
         int rc = vt_hist_decode_add(hists[i], at, len, &used, err);
@@ -117,6 +121,7 @@ int wire_load_read(const struct wire_frame *frame, struct wire_load *ret, struct
     s->response = &ret->response;
     s->service = &ret->service;
     s->wake_lag = &ret->wake_lag;
+    s->rate = &ret->rate;
     return check_second(ret, err);
 }
 

@@ -21,6 +21,7 @@ static void read_load(const struct wire_frame *frame)
     must(s->intended <= (uint64_t)WIRE_COUNT_MAX && s->response->count <= s->intended);
     must(s->response->count >= s->good + s->slow);
     must(s->service->count <= s->intended && s->wake_lag->count <= s->intended);
+    must(s->rate->count == 0 || s->rate->count == s->good + s->slow);
     must(load.tile >= 1 && load.tile <= VT_RECORD_TILES_MAX);
     must(load.operation < VT_RECORD_OPERATIONS_MAX && s->second < WIRE_SECOND_MAX);
     must(wire_name_ok(load.role) && memchr(load.role, '\0', sizeof load.role));

@@ -15,6 +15,7 @@
 #define RATE_MAX INT64_C(1000000000000)   /* a million a second, in millionths */
 #define CONNECTIONS_MAX 65536
 #define MILLION 1000000
+#define BYTES_PER_S_MAX (INT64_C(1) << 40)
 
 /* The numbers of a load section that are carried, in one place for both ways. */
 static const struct {
@@ -47,6 +48,14 @@ void load_order_segments(struct load_order *order, const struct spec_preset *pre
     order->window_from_ns = preset->ramp_ns + preset->warm_ns;
 }
 
+static json_t *write_operation(const struct spec_operation *operation)
+{
+    return json_pack("{s:s, s:I, s:I, s:I}", "name", operation->name, "good_limit_ns",
+                     (json_int_t)operation->good_limit_ns, "min_bytes_per_s_95",
+                     (json_int_t)operation->min_bytes_per_s[0], "min_bytes_per_s_99",
+                     (json_int_t)operation->min_bytes_per_s[1]);
+}
+
 static json_t *write_load(const struct spec_load *load)
 {
     json_t *json = json_pack("{s:i}", "loop", load->loop);
@@ -56,9 +65,7 @@ static json_t *write_load(const struct spec_load *load)
     for (size_t i = 0; !bad && i < NNUMBERS; i++)
         bad = json_object_set_new(json, numbers[i].key, json_integer(*number_at(load, i))) != 0;
     for (size_t i = 0; !bad && i < load->noperations; i++)
-        bad = json_array_append_new(operations, json_pack("{s:s, s:I}", "name",
-                                                          load->operations[i].name, "good_limit_ns",
-                                                          load->operations[i].good_limit_ns)) != 0;
+        bad = json_array_append_new(operations, write_operation(&load->operations[i])) != 0;
     if (bad || json_object_set(json, "operations", operations) != 0) {
         json_decref(json);
         json = NULL;
@@ -120,6 +127,12 @@ static int read_operations(const json_t *json, const struct driver *driver, stru
         if (ret == 0)
             ret =
                 vt_json_get_int(item, "good_limit_ns", 1, HOUR_NS, &operation->good_limit_ns, err);
+        if (ret == 0)
+            ret = vt_json_get_int(item, "min_bytes_per_s_95", 0, BYTES_PER_S_MAX,
+                                  &operation->min_bytes_per_s[0], err);
+        if (ret == 0)
+            ret = vt_json_get_int(item, "min_bytes_per_s_99", 0, BYTES_PER_S_MAX,
+                                  &operation->min_bytes_per_s[1], err);
         for (unsigned o = 0; ret == 0 && o < driver->noperations; o++)
             known |= !strcmp(driver->operations[o], operation->name);
         if (ret == 0 && !known)

@@ -5,7 +5,8 @@
  *   {"tile","role","seed","rate","segments":[{"length_ns","ramp"}],"drain_ns","window_from_ns",
  *    "target":{"address","server_name"},
  *    "load":{"loop","connections","timeout_ns","think_mean_ns","think_max_ns","think_share",
- *            "expected_ns","good_limit_ns","operations":[{"name","good_limit_ns"}]}}
+ *            "expected_ns","good_limit_ns",
+ *            "operations":[{"name","good_limit_ns","min_bytes_per_s_95","min_bytes_per_s_99"}]}}
  * The seed is decimal text: JSON's integers have a sign.
  */
 #ifndef VTILE_TILES_LOAD_ORDER_H

@@ -25,13 +25,25 @@ static size_t steps_at_once(const struct schedule *schedule, int64_t timeout_ns)
     return most;
 }
 
-static int64_t good_limit(const struct spec_load *load, const char *operation)
+/* NULL: the spec says nothing of it. */
+static const struct spec_operation *find_operation(const struct spec_load *load, const char *name)
 {
     for (size_t i = 0; i < load->noperations; i++)
-        if (strcmp(load->operations[i].name, operation) == 0 &&
-            load->operations[i].good_limit_ns > 0)
-            return load->operations[i].good_limit_ns;
-    return load->good_limit_ns > 0 ? load->good_limit_ns : load->timeout_ns;
+        if (strcmp(load->operations[i].name, name) == 0)
+            return &load->operations[i];
+    return NULL;
+}
+
+static void take_limits(struct recorder *r, unsigned operation, const struct spec_load *load)
+{
+    const struct spec_operation *own = find_operation(load, r->driver->operations[operation]);
+
+    if (own && own->good_limit_ns > 0)
+        r->good_limit_ns[operation] = own->good_limit_ns;
+    else
+        r->good_limit_ns[operation] =
+            load->good_limit_ns > 0 ? load->good_limit_ns : load->timeout_ns;
+    r->rated[operation] = own && (own->min_bytes_per_s[0] > 0 || own->min_bytes_per_s[1] > 0);
 }
 
 int recorder_init(struct recorder *r, const struct schedule *schedule, const struct driver *driver,
@@ -53,7 +65,7 @@ int recorder_init(struct recorder *r, const struct schedule *schedule, const str
     while (capacity < needed)
         capacity *= 2;
     for (unsigned i = 0; i < driver->noperations; i++)
-        r->good_limit_ns[i] = good_limit(load, driver->operations[i]);
+        take_limits(r, i, load);
     r->mask = (uint32_t)capacity - 1;
     r->ring = calloc(capacity, sizeof *r->ring);
     r->bins = calloc(driver->noperations, sizeof *r->bins);
@@ -178,21 +190,31 @@ void recorder_fail(struct recorder *r, size_t step, const char *why)
 
 /* --- delivery --- */
 
+int64_t recorder_rate(uint64_t bytes, int64_t service_ns)
+{
+    unsigned __int128 rate = (unsigned __int128)bytes * (uint64_t)VT_NS_PER_S;
+
+    rate /= (uint64_t)(service_ns > 0 ? service_ns : 1);
+    return rate > INT64_MAX ? INT64_MAX : (int64_t)rate;
+}
+
 static void bin_begin(struct recorder_bin *bin, const char *operation, int64_t second)
 {
     vt_hist_init(&bin->response);
     vt_hist_init(&bin->service);
     vt_hist_init(&bin->wake_lag);
+    vt_hist_init(&bin->rate);
     bin->second = (struct vt_load_second){
         .operation = operation,
         .second = second,
         .response = &bin->response,
         .service = &bin->service,
         .wake_lag = &bin->wake_lag,
+        .rate = &bin->rate,
     };
 }
 
-static void bin_add(struct recorder_bin *bin, const struct step_record *record)
+static void bin_add(struct recorder_bin *bin, const struct step_record *record, bool rated)
 {
     struct vt_load_second *second = &bin->second;
 
@@ -206,6 +228,8 @@ static void bin_add(struct recorder_bin *bin, const struct step_record *record)
     if (record->outcome == STEP_GOOD || record->outcome == STEP_SLOW) {
         vt_hist_record(&bin->response, record->response_ns);
         vt_hist_record(&bin->service, record->service_ns);
+        if (rated)
+            vt_hist_record(&bin->rate, recorder_rate(record->bytes, record->service_ns));
     }
 }
 
@@ -230,7 +254,7 @@ bool recorder_deliver(struct recorder *r,
         if (!used[operation])
             bin_begin(&r->bins[operation], r->driver->operations[operation], second);
         used[operation] = true;
-        bin_add(&r->bins[operation], recorder_at(r, i));
+        bin_add(&r->bins[operation], recorder_at(r, i), r->rated[operation]);
     }
     r->delivered = to;
     for (unsigned i = 0; i < r->driver->noperations; i++)

@@ -30,10 +30,15 @@ struct step_record {
     uint8_t state, outcome;
 };
 
+/* Bytes of body a second from the first byte of the request written to the answer whole, rounded
+ * down; INT64_MAX at most. */
+int64_t recorder_rate(uint64_t bytes, int64_t service_ns);
+
 struct recorder {
     const struct schedule *schedule;
     const struct driver *driver;
     int64_t good_limit_ns[SPEC_OPERATIONS_MAX];
+    bool rated[SPEC_OPERATIONS_MAX]; /* has a least rate: rates are noted */
     struct step_record *ring;
     uint32_t mask;
     /* [0, delivered) are gone, [delivered, oldest) have ended, [oldest, picked) are on their way
@@ -44,7 +49,7 @@ struct recorder {
     struct engine_totals totals;
     struct recorder_bin {
         struct vt_load_second second;
-        struct vt_hist response, service, wake_lag;
+        struct vt_hist response, service, wake_lag, rate;
     } * bins; /* one an operation */
 };
 

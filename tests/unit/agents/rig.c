@@ -62,6 +62,7 @@ static void load(void *ctx, const char *agent, unsigned tile, const char *role,
     rig->intended += second->intended;
     rig->good += second->good;
     rig->bytes += second->bytes;
+    rig->rates += second->rate->count;
 }
 
 static void log_piece(void *ctx, const char *agent, const char *name, const uint8_t *data,

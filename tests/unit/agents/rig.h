@@ -21,7 +21,7 @@ struct rig {
     struct vt_error err;         /* of the last call; code 0: it went well */
     struct vt_buf log;           /* all pieces of logs, but the kernel's */
     char log_name[64];
-    uint64_t intended, good, bytes;
+    uint64_t intended, good, bytes, rates;
     json_t *seen_series; /* name -> last value */
 };
 

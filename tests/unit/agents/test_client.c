@@ -65,7 +65,11 @@ static void fill_order(struct load_order *order)
         .load = {.connections = 8,
                  .timeout_ns = 5 * VT_NS_PER_S,
                  .expected_ns = 50 * VT_NS_PER_MS,
-                 .good_limit_ns = 5 * VT_NS_PER_S},
+                 .good_limit_ns = 5 * VT_NS_PER_S,
+                 .noperations = 1,
+                 .operations = {{.name = "download",
+                                 .good_limit_ns = 5 * VT_NS_PER_S,
+                                 .min_bytes_per_s = {99000, 95000}}}},
     };
     vt_text_copy(order->address, sizeof order->address, site_address());
     vt_text_copy(order->server_name, sizeof order->server_name, site_address());
@@ -129,10 +133,15 @@ static void test_drives_a_schedule(void **state)
     assert_int_equal(rig.intended, totals.intended);
     assert_int_equal(rig.good, totals.good);
     assert_int_equal(site_requests(), totals.good);
-    uint64_t bytes = 0;
+    uint64_t bytes = 0, downloads = 0;
     for (size_t i = 0; i < schedule.nsteps; i++)
         bytes += web_page_bytes(schedule.steps[i].operation, schedule.steps[i].argument);
     assert_int_equal(rig.bytes, bytes);
+    /* Only downloads have a limit of rate. */
+    for (size_t i = 0; i < schedule.nsteps; i++)
+        downloads += schedule.steps[i].operation == WEB_DOWNLOAD;
+    assert_true(downloads > 0);
+    assert_int_equal(rig.rates, downloads);
     assert_non_null(json_object_get(rig.seen_series, "agent.run_delay"));
     schedule_dispose(&schedule);
     rig_end_agent(&rig);

@@ -135,7 +135,7 @@ static void samples_without_a_value_say_why(void **state)
 static void load_shows_counters_and_times(void **state)
 {
     VT_AUTO_BUF struct vt_buf out = VT_BUF_INIT(10000);
-    VT_AUTO_FREE struct vt_hist *h = malloc(2 * sizeof(*h));
+    VT_AUTO_FREE struct vt_hist *h = malloc(3 * sizeof(*h));
     struct vt_load_second load = {.operation = "home",
                                   .second = 3,
                                   .intended = 10,
@@ -160,6 +160,15 @@ static void load_shows_counters_and_times(void **state)
         "\"home\",\"second\":3,\"intended\":10,\"good\":5,\"slow\":3,\"wrong\":1,\"failed\":1,"
         "\"bytes\":999,\"response\":{\"count\":2,\"p50_ns\":100,\"p95_ns\":200,\"p99_ns\":200,"
         "\"max_ns\":200,\"clipped\":0},\"service\":{\"count\":0}}");
+    /* 190,000 B/s: in buckets of 1,024, [189,440, 190,464), whose middle is 189,952. */
+    vt_hist_init(&h[2]);
+    load.rate = &h[2];
+    assert_null(strstr(line_of(&e, &out), "rate"));
+    vt_hist_record(&h[2], 99001);
+    vt_hist_record(&h[2], 190000);
+    vt_hist_record(&h[2], 400000);
+    assert_non_null(strstr(line_of(&e, &out), ",\"rate\":{\"count\":3,\"min_bytes_per_s\":99001,"
+                                              "\"p50_bytes_per_s\":189952,\"clipped\":0}}"));
 }
 
 int main(void)

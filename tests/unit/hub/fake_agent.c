@@ -59,7 +59,7 @@ void fake_send_json(struct fake_agent *agent, enum wire_type type, uint16_t stre
 
 void fake_send_hello(struct fake_agent *agent, const char *name, const char *duty)
 {
-    struct wire_hello hello = {.v = 1, .min = 1};
+    struct wire_hello hello = {.v = WIRE_VERSION, .min = WIRE_VERSION_MIN};
     json_t *json;
     vt_text_copy(hello.agent, sizeof hello.agent, name);
     vt_text_copy(hello.duty, sizeof hello.duty, duty);
@@ -72,7 +72,7 @@ void fake_send_enrol(struct fake_agent *agent, const char *name, const char *tok
     static struct wire_hello hello;
     VT_AUTO_BUF struct vt_buf csr = VT_BUF_INIT(WIRE_CSR_MAX);
     json_t *json;
-    hello = (struct wire_hello){.v = 1, .min = 1};
+    hello = (struct wire_hello){.v = WIRE_VERSION, .min = WIRE_VERSION_MIN};
     assert_int_equal(vt_request_write(key, name, &csr, NULL), 0);
     vt_text_copy(hello.agent, sizeof hello.agent, name);
     vt_text_copy(hello.token, sizeof hello.token, token);

@@ -149,7 +149,7 @@ static void test_bad_request_does_not_use_the_token_up(void **state)
     (void)state;
     hub_rig_dial(&one, NULL);
     fake_send_json(&one, WIRE_ENROL, 0,
-                   json_pack("{s:i,s:i,s:s,s:s,s:s}", "v", 1, "min", 1, "agent", "web-1", "token",
+                   json_pack("{s:i,s:i,s:s,s:s,s:s}", "v", 2, "min", 1, "agent", "web-1", "token",
                              token, "csr", "rubbish"));
     expect_refused(&one, "certificate request");
     hub_rig_enrol("web-1", token, &identity);
@@ -163,7 +163,7 @@ static void test_newer_protocol_is_told_both_versions(void **state)
                    json_pack("{s:i,s:i,s:s,s:s,s:s}", "v", 9, "min", 8, "agent", "web-1", "token",
                              token, "csr", "rubbish"));
     expect_refused(&one, "8 to 9");
-    assert_non_null(strstr(seen.text, "1 to 1"));
+    assert_non_null(strstr(seen.text, "2 to 2"));
 }
 
 static void expect_tls_refused(const struct vt_identity *id, const char *says)

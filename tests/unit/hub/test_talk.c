@@ -194,7 +194,7 @@ static void send_second(unsigned operation, int64_t second)
     VT_AUTO_BUF struct vt_buf out = VT_BUF_INIT(WIRE_PAYLOAD_MAX);
     vt_hist_init(&h);
     vt_hist_record(&h, VT_NS_PER_MS);
-    struct vt_load_second s = {NULL, second, 1, 1, 0, 0, 0, 9000, &h, &h, &h};
+    struct vt_load_second s = {NULL, second, 1, 1, 0, 0, 0, 9000, &h, &h, &h, &h};
     assert_int_equal(wire_load_write(&out, 1, "web", operation, &s, NULL), 0);
     assert_int_equal(wire_conn_send(one.conn, WIRE_LOAD, 0, out.data, out.len, NULL), 0);
 }

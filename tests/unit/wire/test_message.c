@@ -87,7 +87,7 @@ static void test_versions(void **state)
     hello.min = 7;
     assert_int_equal(wire_version_choose(&hello, &v, &err), -EPROTONOSUPPORT);
     assert_non_null(strstr(err.text, "7 to 9"));
-    assert_non_null(strstr(err.text, "1 to 1"));
+    assert_non_null(strstr(err.text, "2 to 2"));
 }
 
 /* --- calls and replies --- */
@@ -161,20 +161,24 @@ static void test_samples(void **state)
 }
 
 /* --- load --- */
-static struct vt_hist response, service, wake_lag;
+static struct vt_hist response, service, wake_lag, rate;
 static struct wire_load back;
 
 static struct vt_load_second good_second(void)
 {
-    struct vt_load_second s = {"home", 17, 6, 3, 1, 1, 1, 123456, &response, &service, &wake_lag};
+    struct vt_load_second s = {"home", 17,     6,         3,        1,         1,
+                               1,      123456, &response, &service, &wake_lag, &rate};
     vt_hist_init(&response);
     vt_hist_init(&service);
     vt_hist_init(&wake_lag);
+    vt_hist_init(&rate);
     for (int i = 0; i < 6; i++)
         vt_hist_record(&response, 1000000 * (i + 1));
     for (int i = 0; i < 5; i++)
         vt_hist_record(&service, 900000 * (i + 1));
     vt_hist_record(&wake_lag, 70000);
+    for (int i = 0; i < 4; i++)
+        vt_hist_record(&rate, 95000 + i);
     return s;
 }
 
@@ -203,6 +207,9 @@ static void test_a_second_comes_back(void **state)
     assert_int_equal(back.second.response->max, 6000000);
     assert_int_equal(back.second.service->count, 5);
     assert_int_equal(back.second.wake_lag->count, 1);
+    assert_int_equal(back.second.rate->count, 4);
+    assert_int_equal(back.second.rate->min, 95000);
+    assert_int_equal(back.second.rate->max, 95003);
     assert_memory_equal(back.response.bucket, response.bucket, sizeof response.bucket);
 }
 
@@ -234,6 +241,21 @@ static void test_counts_must_add_up(void **state)
     for (int i = 0; i < 6; i++)
         vt_hist_record(&wake_lag, 5);
     assert_int_equal(pass(&s, 1, "web", 0, NULL), -EBADMSG);
+}
+
+/* A rate of each correct answer (3 good, 1 slow), or none at all. */
+static void test_rates_must_add_up(void **state)
+{
+    (void)state;
+    struct vt_error err = VT_ERROR_INIT;
+    for (unsigned n = 0; n <= 7; n++) {
+        struct vt_load_second s = good_second();
+        vt_hist_init(&rate);
+        for (unsigned i = 0; i < n; i++)
+            vt_hist_record(&rate, 99000);
+        assert_int_equal(pass(&s, 1, "web", 0, &err), n == 0 || n == 4 ? 0 : -EBADMSG);
+    }
+    assert_non_null(strstr(err.text, "rates"));
 }
 
 static void test_ranges_of_a_second(void **state)
@@ -270,6 +292,7 @@ static void test_damage(void **state)
                 assert_int_equal(b->good + b->slow + b->wrong + b->failed, b->intended);
                 assert_true(b->response->count <= b->intended);
                 assert_true(b->response->count >= b->good + b->slow);
+                assert_true(b->rate->count == 0 || b->rate->count == b->good + b->slow);
             }
             out.data[i] = (char)(out.data[i] ^ 1 << bit);
         }
@@ -335,6 +358,7 @@ int main(void)
         cmocka_unit_test(test_samples),
         cmocka_unit_test(test_a_second_comes_back),
         cmocka_unit_test(test_counts_must_add_up),
+        cmocka_unit_test(test_rates_must_add_up),
         cmocka_unit_test(test_ranges_of_a_second),
         cmocka_unit_test(test_damage),
         cmocka_unit_test(test_logs),
