@@ -106,7 +106,7 @@ void archive_manifest_write(const struct archive_contents *contents, const char 
     vt_json_string(&w, "format", FORMAT);
     vt_json_string(&w, "run", contents->run);
     vt_json_object(&w, "record");
-    vt_json_int(&w, "v", RECORD_VERSION);
+    vt_json_int(&w, "v", contents->record_version);
     vt_json_uint(&w, "bytes", contents->record_bytes);
     vt_text_hex(contents->record_hash, ARCHIVE_HASH_BYTES, hex);
     vt_json_string(&w, "sha256", hex);
@@ -180,11 +180,11 @@ static int read_record(const json_t *json, struct archive_contents *contents, st
 {
     const json_t *record;
     const char *hash;
-    int64_t bytes = 0, version;
+    int64_t bytes = 0, version = 0;
     int r = vt_json_get_object(json, "record", &record, err);
 
     if (r == 0)
-        r = vt_json_get_int(record, "v", RECORD_VERSION, RECORD_VERSION, &version, err);
+        r = vt_json_get_int(record, "v", RECORD_VERSION_MIN, RECORD_VERSION, &version, err);
     if (r == 0)
         r = vt_json_get_int(record, "bytes", 1,
                             (int64_t)(ARCHIVE_PARTS_MAX * ARCHIVE_PART_RECORD_BYTES), &bytes, err);
@@ -194,6 +194,7 @@ static int read_record(const json_t *json, struct archive_contents *contents, st
         return r;
     if (!vt_text_unhex(hash, contents->record_hash, ARCHIVE_HASH_BYTES))
         return vt_error_refuse(err, "the record's sha256 is no SHA-256");
+    contents->record_version = (int)version;
     contents->record_bytes = (uint64_t)bytes;
     return 0;
 }

@@ -35,6 +35,7 @@ struct archive_contents {
     char run[64];
     uint8_t manifest_hash[ARCHIVE_HASH_BYTES];
     uint8_t record_hash[ARCHIVE_HASH_BYTES];
+    int record_version;
     uint64_t record_bytes;
     struct archive_part *parts;
     size_t nparts;

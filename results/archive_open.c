@@ -158,6 +158,10 @@ static int unpack_and_open(const struct archive_source *source, const struct arc
         r = record_open_read(path, ret, err);
         unlink(path);
     }
+    if (r == 0 && record_reader_version(*ret) != layout->contents.record_version) {
+        *ret = record_reader_close(*ret);
+        r = vt_error_refuse(err, "the record's version is not the one in the manifest");
+    }
     archive_new_dispose(&file);
     return r;
 }

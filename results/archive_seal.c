@@ -44,6 +44,7 @@ static int compute_result(struct seal *seal, const char *record_path, struct vt_
     r = result_compute(reader, &result, err);
     if (r == 0) {
         result_write_json(&result, NULL, &seal->result);
+        seal->contents.record_version = record_reader_version(reader);
         vt_text_copy(seal->contents.run, sizeof(seal->contents.run), result.run);
         r = vt_buf_check(&seal->result, "result", err);
     }

@@ -24,7 +24,9 @@
 #include "base/record_rows.h"
 
 #define RECORD_APPLICATION_ID 0x7674696c /* "vtil" */
-#define RECORD_VERSION 1
+#define RECORD_VERSION 2
+#define RECORD_VERSION_MIN 1   /* still read */
+#define RECORD_VERSION_RATES 2 /* the first whose rows of load hold rates */
 #define RECORD_META_KEY_MAX 64
 #define RECORD_META_VALUE_MAX (1U << 20)
 
@@ -43,6 +45,9 @@
 #define RECORD_META_CLIENT "client"         /* "host": load comes from the host; degrades */
 #define RECORD_META_WALL_START "wall_start" /* "2026-11-30T10:45:41Z" */
 #define RECORD_META_BY_OPERATION "limits_by_operation" /* "1": by operation too, "0": by role */
+/* RECORD_META_SETTINGS "load": its value; with RECORD_META_SOURCE behind: where that came from. */
+#define RECORD_META_SETTINGS "config.settings."
+#define RECORD_META_SOURCE ".source"
 /* "complete", "interrupted", "failed: why"; absent: unfinished */
 #define RECORD_META_ENDED "ended"
 
@@ -83,6 +88,8 @@ struct record_reader;
 int record_open_read(const char *path, struct record_reader **ret, struct vt_error *err);
 struct record_reader *record_reader_close(struct record_reader *reader); /* NULL ok; NULL */
 
+/* RECORD_VERSION_MIN to RECORD_VERSION. */
+int record_reader_version(const struct record_reader *reader);
 /* *ret is the caller's (free). -ENOENT without text in *err when the key is absent. */
 int record_read_meta(struct record_reader *reader, const char *key, char **ret,
                      struct vt_error *err);
@@ -112,9 +119,10 @@ int record_read_lost(struct record_reader *reader, uint64_t *ret, struct vt_erro
 struct record_sum_operation {
     char name[VT_RECORD_NAME_MAX];
     uint64_t intended, good, slow, wrong, failed, bytes;
-    struct vt_hist response, service, wake_lag;
+    struct vt_hist response, service, wake_lag, rate;
 };
 struct record_sum {
+    bool has_rates; /* false: of a version that had none, so they cannot be judged */
     struct record_sum_operation all; /* name "" */
     struct record_sum_operation *operations;
     size_t noperations;

@@ -396,6 +396,7 @@ static void sum_up(struct record_sum *sum)
         vt_hist_merge(&all->response, &op->response);
         vt_hist_merge(&all->service, &op->service);
         vt_hist_merge(&all->wake_lag, &op->wake_lag);
+        vt_hist_merge(&all->rate, &op->rate);
     }
 }
 
@@ -434,6 +435,8 @@ int record_sum_load(struct record_reader *reader, unsigned tile, const char *rol
     vt_hist_init(&ret->all.response);
     vt_hist_init(&ret->all.service);
     vt_hist_init(&ret->all.wake_lag);
+    vt_hist_init(&ret->all.rate);
+    ret->has_rates = reader->version >= RECORD_VERSION_RATES;
     r = record_cursor_open(&cursor, reader, "load",
                            "SELECT l.id, l.tile, l.role, l.second, l.data"
                            " FROM role r JOIN load l"

@@ -194,20 +194,25 @@ static int harden(struct record_reader *reader, struct vt_error *err)
     return 0;
 }
 
-static int check_number(struct record_reader *reader, const char *sql, int64_t expected,
-                        const char *fault, struct vt_error *err)
+/* fault: what is wrong with a number that is not in [min, max]. */
+static int read_number(struct record_reader *reader, const char *sql, int64_t min, int64_t max,
+                       const char *fault, int64_t *ret, struct vt_error *err)
 {
+    int64_t value;
     struct record_cursor cursor;
     int r = record_cursor_open(&cursor, reader, "pragma", sql, err);
 
     if (r < 0)
         return r;
     r = record_cursor_step(&cursor, err);
-    if (r == 1)
-        r = record_take_int(&cursor, INT64_MIN, INT64_MAX) == expected ? 0
-                                                                       : refuse(reader, err, fault);
-    else if (r == 0)
+    if (r == 1) {
+        value = record_take_int(&cursor, INT64_MIN, INT64_MAX);
+        r = value >= min && value <= max ? 0 : refuse(reader, err, fault);
+        if (r == 0)
+            *ret = value;
+    } else if (r == 0) {
         r = refuse(reader, err, fault);
+    }
     record_cursor_close(&cursor);
     return r;
 }
@@ -271,6 +276,7 @@ int record_open_read(const char *path, struct record_reader **ret, struct vt_err
 {
     struct record_reader *reader = calloc(1, sizeof(*reader));
     VT_AUTO_FREE char *uri = make_uri(path);
+    int64_t number = 0;
     int r;
 
     if (!reader || !uri) {
@@ -285,11 +291,12 @@ int record_open_read(const char *path, struct record_reader **ret, struct vt_err
     if (r == 0)
         r = harden(reader, err);
     if (r == 0)
-        r = check_number(reader, "PRAGMA application_id", RECORD_APPLICATION_ID, "not a record",
-                         err);
+        r = read_number(reader, "PRAGMA application_id", RECORD_APPLICATION_ID,
+                        RECORD_APPLICATION_ID, "not a record", &number, err);
     if (r == 0)
-        r = check_number(reader, "PRAGMA user_version", RECORD_VERSION,
-                         "a version that this program does not know", err);
+        r = read_number(reader, "PRAGMA user_version", RECORD_VERSION_MIN, RECORD_VERSION,
+                        "a version that this program does not know", &number, err);
+    reader->version = (int)number;
     if (r == 0)
         r = check_schema(reader, err);
     if (r == 0)
@@ -300,6 +307,11 @@ int record_open_read(const char *path, struct record_reader **ret, struct vt_err
     }
     *ret = reader;
     return 0;
+}
+
+int record_reader_version(const struct record_reader *reader)
+{
+    return reader->version;
 }
 
 struct record_reader *record_reader_close(struct record_reader *reader)

@@ -16,6 +16,7 @@
 
 struct record_reader {
     sqlite3 *db;
+    int version;    /* of the record */
     char path[256]; /* for messages */
 };
 

@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROW_VERSION 1
+#include "base/scope.h"
+
+#define ROW_VERSION 2
+#define ROW_VERSION_WITHOUT_RATES 1
 
 static void add_leb(struct vt_buf *out, uint64_t value)
 {
@@ -31,7 +34,8 @@ void record_row_begin(struct vt_buf *row)
 void record_row_add(struct vt_buf *row, const struct vt_load_second *second)
 {
     static const struct vt_hist empty = {.min = INT64_MAX, .max = -1};
-    const struct vt_hist *hists[] = {second->response, second->service, second->wake_lag};
+    const struct vt_hist *hists[] = {second->response, second->service, second->wake_lag,
+                                     second->rate};
     size_t len = strlen(second->operation);
 
     add_leb(row, len);
@@ -42,7 +46,7 @@ void record_row_add(struct vt_buf *row, const struct vt_load_second *second)
     add_leb(row, second->wrong);
     add_leb(row, second->failed);
     add_leb(row, second->bytes);
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < VT_COUNT(hists); i++)
         vt_hist_encode(hists[i] ? hists[i] : &empty, row);
 }
 
@@ -111,6 +115,7 @@ static int find_operation(struct record_sum *sum, const uint8_t *name, size_t le
     vt_hist_init(&op->response);
     vt_hist_init(&op->service);
     vt_hist_init(&op->wake_lag);
+    vt_hist_init(&op->rate);
     *ret_index = sum->noperations++;
     return 0;
 }
@@ -148,6 +153,24 @@ static int take_hist(struct cursor *c, struct vt_hist *hist, struct vt_error *er
     return 0;
 }
 
+static int take_operation(struct cursor *c, struct record_sum_operation *op, bool has_rates,
+                          struct vt_error *err)
+{
+    struct vt_hist *hists[] = {&op->response, &op->service, &op->wake_lag, &op->rate};
+    uint64_t correct = op->good + op->slow, rates = op->rate.count;
+    int r = take_counts(c, op, err);
+
+    for (size_t i = 0; r == 0 && i < VT_COUNT(hists) - !has_rates; i++)
+        r = take_hist(c, hists[i], err);
+    if (r < 0)
+        return r;
+    correct = op->good + op->slow - correct;
+    rates = op->rate.count - rates;
+    return rates == 0 || rates == correct
+               ? 0
+               : refuse(err, "neither no rates nor one of each correct answer");
+}
+
 int record_row_sum(const void *data, size_t len, struct record_sum *sum, struct vt_error *err)
 {
     struct cursor c = {data, (const uint8_t *)data + len};
@@ -156,7 +179,7 @@ int record_row_sum(const void *data, size_t len, struct record_sum *sum, struct 
     size_t index = 0;
     int r;
 
-    if (len < 1 || *c.at++ != ROW_VERSION)
+    if (len < 1 || *c.at++ != (sum->has_rates ? ROW_VERSION : ROW_VERSION_WITHOUT_RATES))
         return refuse(err, "unknown version");
     while (c.at < c.end) {
         r = take_leb(&c, VT_RECORD_NAME_MAX - 1, &name_len, err);
@@ -171,14 +194,7 @@ int record_row_sum(const void *data, size_t len, struct record_sum *sum, struct 
         if (seen & 1U << index)
             return refuse(err, "operation twice");
         seen |= 1U << index;
-        struct record_sum_operation *op = &sum->operations[index];
-        r = take_counts(&c, op, err);
-        if (r == 0)
-            r = take_hist(&c, &op->response, err);
-        if (r == 0)
-            r = take_hist(&c, &op->service, err);
-        if (r == 0)
-            r = take_hist(&c, &op->wake_lag, err);
+        r = take_operation(&c, &sum->operations[index], sum->has_rates, err);
         if (r < 0)
             return r;
     }

@@ -13,6 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int r;
 
     memset(&sum, 0, sizeof(sum));
+    sum.has_rates = size > 0 && data[0] != 1;
     r = record_row_sum(data, size, &sum, &err);
     if (r < 0 && err.code != r)
         abort();
@@ -20,7 +21,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     for (size_t i = 0; r == 0 && i < sum.noperations; i++) {
         const struct record_sum_operation *op = &sum.operations[i];
-        if (op->good + op->slow + op->wrong + op->failed > op->intended || !op->name[0])
+        if (op->good + op->slow + op->wrong + op->failed > op->intended || !op->name[0] ||
+            op->rate.count > op->good + op->slow)
             abort();
     }
     record_sum_dispose(&sum);

@@ -120,16 +120,19 @@ static void put_role(struct record *record, const struct sample *sample, unsigne
     role.operations[0].good_limit_ns = 2 * VT_NS_PER_S;
     role.operations[0].limits[0] = (struct vt_record_limit){950000, VT_NS_PER_S};
     role.operations[0].nlimits = 1;
+    role.operations[0].min_bytes_per_s[0] = 99000;
+    role.operations[0].min_bytes_per_s[1] = 95000;
     role.noperations = 1;
     assert_ok(record_put_role(record, &role, OK_ERR));
     assert_ok(record_put_schedule(record, &schedule, OK_ERR));
 }
 
-/* The first half of the good answers is operation "first", the rest is "second". */
+/* The first half of the good answers is operation "first", the rest is "second". The first one has
+ * limits of rate: 1,024 bytes in i / 2 ms are 2,048,000 / i bytes a second. */
 static void emit_second(struct record *record, unsigned tile, const struct sample_role *role,
                         int64_t second)
 {
-    struct vt_hist *hist = calloc(3, sizeof(*hist));
+    struct vt_hist *hist = calloc(4, sizeof(*hist));
     struct vt_sink *sink = record_sink(record);
     unsigned half = role->good / 2;
 
@@ -143,16 +146,19 @@ static void emit_second(struct record *record, unsigned tile, const struct sampl
                                       .failed = part ? role->failed : 0,
                                       .response = &hist[0],
                                       .service = &hist[1],
-                                      .wake_lag = &hist[2]};
+                                      .wake_lag = &hist[2],
+                                      .rate = &hist[3]};
         struct vt_event event = {
             .type = VT_EVENT_LOAD, .tile = tile, .role = role->role, .load = &load};
         load.intended = load.good + load.slow + load.wrong + load.failed;
         load.bytes = load.good * 1024;
-        for (int i = 0; i < 3; i++)
+        for (int i = 0; i < 4; i++)
             vt_hist_init(&hist[i]);
         for (unsigned i = part ? half : 0; i < (part ? role->good : half); i++) {
             vt_hist_record(&hist[0], (int64_t)(i + 1) * VT_NS_PER_MS);
             vt_hist_record(&hist[1], (int64_t)(i + 1) * VT_NS_PER_MS / 2);
+            if (part == 0)
+                vt_hist_record(&hist[3], 2048000 / (i + 1));
         }
         for (unsigned i = 0; i < load.slow; i++)
             vt_hist_record(&hist[0], 3 * VT_NS_PER_S);

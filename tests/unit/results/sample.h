@@ -16,7 +16,7 @@
 #include "results/record.h"
 
 /* One role's load: in each second of the window, good answers of 1, 2, ... good_n ms, then slow_n
- * of 3 s, wrong_n and failed_n. */
+ * of 3 s, wrong_n and failed_n. The first half of the good ones has a rate, 2,048,000 / i. */
 struct sample_role {
     const char *role;
     int loop;

@@ -56,6 +56,8 @@ static void test_roundtrip(void **state)
     assert_int_equal(roles[1].noperations, 1);
     assert_string_equal(roles[1].operations[0].name, "first");
     assert_int_equal(roles[1].operations[0].limits[0].limit_ns, VT_NS_PER_S);
+    assert_int_equal(roles[1].operations[0].min_bytes_per_s[0], 99000);
+    assert_int_equal(roles[1].operations[0].min_bytes_per_s[1], 95000);
     assert_ok(record_read_schedule(reader, 1, "web", &schedule, OK_ERR));
     assert_int_equal(schedule.window_steps, 25 * 4);
     assert_int_equal(schedule.hash[31], 0xab);
@@ -84,6 +86,11 @@ static void test_sum(void **state)
     assert_int_equal(sum->all.wake_lag.max, 100 * VT_NS_PER_US);
     assert_string_equal(sum->operations[0].name, "first");
     assert_int_equal(sum->operations[0].response.max, 12 * VT_NS_PER_MS);
+    assert_true(sum->has_rates);
+    assert_int_equal(sum->operations[0].rate.count, 4 * 12);
+    assert_int_equal(sum->operations[0].rate.min, 170666); /* 2,048,000 / 12 */
+    assert_int_equal(sum->operations[0].rate.max, 2048000);
+    assert_int_equal(sum->operations[1].rate.count, 0);
     record_sum_dispose(sum);
     /* Seconds past the window are there, others are not. */
     assert_ok(record_sum_load(reader, 1, "web", 0, 1000, sum, OK_ERR));

@@ -51,7 +51,7 @@ static void test_changed(void **state)
         const char *sql, *says;
     } cases[] = {
         {"PRAGMA application_id=1", "not a record"},
-        {"PRAGMA user_version=2", "a version that this program does not know"},
+        {"PRAGMA user_version=3", "a version that this program does not know"},
         {"CREATE TABLE more(x)", "its tables are not those of a record"},
         {"CREATE VIEW more AS SELECT 1", "its tables are not those of a record"},
         {"CREATE INDEX more ON log(id)", "its tables are not those of a record"},
@@ -78,7 +78,14 @@ static void test_changed(void **state)
         {"UPDATE schedule SET to_s = 1000001", "out of range"},
         {"UPDATE schedule SET hash = x'00'", "a hash is cut"},
         {"UPDATE load SET data = x''", "unknown version"},
-        {"UPDATE load SET data = x'02'", "unknown version"},
+        {"UPDATE load SET data = x'03'", "unknown version"},
+        {"PRAGMA user_version=0", "a version that this program does not know"},
+        {"PRAGMA user_version=1", "unknown version"}, /* rows of the next one in it */
+        {"UPDATE load SET data = x'01'", "unknown version"},
+        {"UPDATE operation SET min_bytes_p99 = -1", "out of range"},
+        /* "a": 2 intended, 2 good, 0, 0, 0, 9 bytes; no times; one rate of 5. */
+        {"UPDATE load SET data = x'0201610202000000090000000100050505010501'",
+         "neither no rates nor one of each correct answer"},
         {"UPDATE load SET data = zeroblob(1048577)", "too long"},
         {"UPDATE load SET data = substr(data, 1, length(data) - 1)", "row of load"},
         {"UPDATE load SET data = CAST(data || x'00' AS BLOB)", "operation's name"},
