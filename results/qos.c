@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/scope.h"
 #include "base/text.h"
 
 #define MILLION 1000000
@@ -20,6 +21,9 @@
  * for 99 %, 3,688 for 99.9 %. Below that no sample, however good, shows that the percentile is
  * small enough: undecided. It may show the contrary: with the lower end beyond the limit it is
  * failed.
+ *
+ * Rates: ranked from the fastest down, otherwise the same. "95 % at least r" holds if the rate of
+ * rank ceil(0.95 n) is at least r.
  *
  * Requests that follow one another are correlated, so the true interval is wider: the one shown is
  * a floor.
@@ -101,14 +105,17 @@ void qos_interval(uint64_t n, int64_t percentile, uint64_t *ret_low, uint64_t *r
     }
 }
 
-/* Value of a rank among all intended. */
-static int64_t value_at(const struct record_sum_operation *sum, uint64_t rank)
+/* Value of a rank among all intended, the best first. */
+static int64_t value_at(const struct record_sum_operation *sum, enum qos_kind kind, uint64_t rank)
 {
+    const struct vt_hist *hist = kind == QOS_RATE ? &sum->rate : &sum->response;
     uint64_t correct = sum->good + sum->slow;
 
-    if (correct > sum->response.count)
-        correct = sum->response.count;
-    return rank > correct ? QOS_BEYOND : vt_hist_at_rank(&sum->response, rank);
+    if (correct > hist->count)
+        correct = hist->count;
+    if (rank > correct)
+        return QOS_BEYOND;
+    return vt_hist_at_rank(hist, kind == QOS_RATE ? hist->count + 1 - rank : rank);
 }
 
 static uint64_t nearest_rank(uint64_t n, int64_t percentile)
@@ -116,16 +123,29 @@ static uint64_t nearest_rank(uint64_t n, int64_t percentile)
     return (uint64_t)(((unsigned __int128)n * (uint64_t)percentile + MILLION - 1) / MILLION);
 }
 
+static int64_t percentile_of(const struct record_sum_operation *sum, enum qos_kind kind,
+                             int64_t percentile)
+{
+    return sum->intended ? value_at(sum, kind, nearest_rank(sum->intended, percentile)) : -1;
+}
+
 int64_t qos_percentile(const struct record_sum_operation *sum, int64_t percentile)
 {
-    return sum->intended ? value_at(sum, nearest_rank(sum->intended, percentile)) : -1;
+    return percentile_of(sum, QOS_PERCENTILE, percentile);
+}
+
+static bool is_beyond(const struct qos_line *line, int64_t value)
+{
+    if (line->kind == QOS_RATE)
+        return value == QOS_BEYOND || value < line->limit;
+    return value > line->limit;
 }
 
 static enum qos_state judge(const struct qos_line *line)
 {
     if (line->high >= 0)
-        return line->value <= line->limit ? QOS_PASS : QOS_FAIL;
-    return line->low > line->limit ? QOS_FAIL : QOS_UNDECIDED;
+        return is_beyond(line, line->value) ? QOS_FAIL : QOS_PASS;
+    return line->low >= 0 && is_beyond(line, line->low) ? QOS_FAIL : QOS_UNDECIDED;
 }
 
 static int add_line(struct qos *qos, const struct qos_line *line, struct vt_error *err)
@@ -157,31 +177,55 @@ static struct qos_line start_line(const struct vt_record_role *role,
     return line;
 }
 
+/* One limit of time or of rate. */
+static int add_limit(struct qos *qos, const struct vt_record_role *role,
+                     const struct record_sum_operation *sum, enum qos_kind kind, int64_t percentile,
+                     int64_t limit, struct vt_error *err)
+{
+    struct qos_line line = start_line(role, sum);
+    uint64_t low = 0, high = 0, within;
+
+    line.kind = kind;
+    line.percentile = percentile;
+    line.limit = limit;
+    line.value = percentile_of(sum, kind, percentile);
+    within = kind == QOS_RATE ? sum->rate.count - vt_hist_count_upto(&sum->rate, limit - 1)
+                              : vt_hist_count_upto(&sum->response, limit);
+    if (within > sum->good + sum->slow)
+        within = sum->good + sum->slow;
+    line.beyond = line.n - within;
+    if (line.n)
+        qos_interval(line.n, percentile, &low, &high);
+    if (low)
+        line.low = value_at(sum, kind, low);
+    if (high)
+        line.high = value_at(sum, kind, high);
+    line.state = judge(&line);
+    return add_line(qos, &line, err);
+}
+
 static int add_limits(struct qos *qos, const struct vt_record_role *role,
                       const struct record_sum_operation *sum, const struct vt_record_limit *limits,
                       size_t n, struct vt_error *err)
 {
     int r = 0;
 
-    for (size_t i = 0; r == 0 && i < n; i++) {
-        struct qos_line line = start_line(role, sum);
-        uint64_t low = 0, high = 0, within = vt_hist_count_upto(&sum->response, limits[i].limit_ns);
+    for (size_t i = 0; r == 0 && i < n; i++)
+        r = add_limit(qos, role, sum, QOS_PERCENTILE, limits[i].percentile, limits[i].limit_ns,
+                      err);
+    return r;
+}
 
-        line.kind = QOS_PERCENTILE;
-        line.percentile = limits[i].percentile;
-        line.limit = limits[i].limit_ns;
-        line.value = qos_percentile(sum, line.percentile);
-        if (within > sum->good + sum->slow)
-            within = sum->good + sum->slow;
-        line.beyond = line.n - within;
-        if (line.n)
-            qos_interval(line.n, line.percentile, &low, &high);
-        if (low)
-            line.low = value_at(sum, low);
-        if (high)
-            line.high = value_at(sum, high);
-        line.state = judge(&line);
-        r = add_line(qos, &line, err);
+static int add_rates(struct qos *qos, const struct vt_record_role *role,
+                     const struct record_sum_operation *sum, const struct vt_record_operation *op,
+                     struct vt_error *err)
+{
+    static const int64_t percentiles[VT_COUNT(op->min_bytes_per_s)] = {950000, 990000};
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < VT_COUNT(percentiles); i++) {
+        if (op->min_bytes_per_s[i] > 0)
+            r = add_limit(qos, role, sum, QOS_RATE, percentiles[i], op->min_bytes_per_s[i], err);
     }
     return r;
 }
@@ -218,7 +262,8 @@ static const struct record_sum_operation *find_operation(const struct record_sum
 int qos_add_role(struct qos *qos, const struct vt_record_role *role, const struct record_sum *sum,
                  bool by_operation, struct vt_error *err)
 {
-    static const struct record_sum_operation none = {.response = {.min = INT64_MAX, .max = -1}};
+    static const struct record_sum_operation none = {.response = {.min = INT64_MAX, .max = -1},
+                                                     .rate = {.min = INT64_MAX, .max = -1}};
     int r = add_limits(qos, role, &sum->all, role->limits, role->nlimits, err);
 
     for (size_t i = 0; r == 0 && by_operation && i < role->noperations; i++) {
@@ -226,7 +271,11 @@ int qos_add_role(struct qos *qos, const struct vt_record_role *role, const struc
         const struct record_sum_operation *found = find_operation(sum, op->name);
         size_t first = qos->nlines;
 
-        r = add_limits(qos, role, found ? found : &none, op->limits, op->nlimits, err);
+        if (!found)
+            found = &none;
+        r = add_limits(qos, role, found, op->limits, op->nlimits, err);
+        if (r == 0 && sum->has_rates)
+            r = add_rates(qos, role, found, op, err);
         for (size_t k = first; k < qos->nlines; k++)
             vt_text_copy(qos->lines[k].operation, VT_RECORD_NAME_MAX, op->name);
     }

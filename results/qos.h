@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * qos: response times and errors of the measure window against the limits that stand in the
+ * qos: response times, rates and errors of the measure window against the limits that stand in the
  * record. Wrong and failed requests count as beyond every limit. Pure.
  */
 #ifndef VTILE_RESULTS_QOS_H
@@ -16,7 +16,11 @@
 enum qos_state { QOS_PASS, QOS_UNDECIDED, QOS_FAIL }; /* the worse of two is the greater */
 const char *qos_state_name(enum qos_state state);     /* "pass", "undecided", "fail" */
 
-enum qos_kind { QOS_PERCENTILE, QOS_ERRORS };
+enum qos_kind {
+    QOS_PERCENTILE, /* response time: at most */
+    QOS_RATE,       /* bytes of body a second: at least */
+    QOS_ERRORS,
+};
 
 #define QOS_BEYOND INT64_MAX /* the rank falls among wrong and failed requests */
 
@@ -24,10 +28,10 @@ struct qos_line {
     unsigned tile;
     char role[VT_RECORD_NAME_MAX], operation[VT_RECORD_NAME_MAX]; /* operation "": whole role */
     enum qos_kind kind;
-    int64_t percentile; /* millionths; PERCENTILE only */
-    int64_t limit;      /* ns, or millionths of errors */
-    int64_t value;      /* ns (QOS_BEYOND, -1 without samples), or millionths of errors */
-    int64_t low, high;  /* ends of the 95 % interval, ns; -1 where it does not exist */
+    int64_t percentile; /* millionths; RATE: of the requests that are to be so fast; not ERRORS */
+    int64_t limit;      /* ns, bytes a second, or millionths of errors */
+    int64_t value;      /* like limit; -1 without samples; not ERRORS: QOS_BEYOND */
+    int64_t low, high;  /* its 95 % interval, the better end first; -1 where an end is missing */
     uint64_t n, beyond; /* requests intended; beyond the limit, or wrong + failed */
     enum qos_state state;
 };
@@ -37,8 +41,8 @@ struct qos {
     enum qos_state state; /* worst line; undecided without lines */
 };
 
-/* Adds the lines of one role: its own limits, those of its operations when by_operation, its
- * share of errors. */
+/* Adds the lines of one role: its own limits, those of its operations (of time and of rate) when
+ * by_operation, its share of errors. Rates only where the sum has them. */
 int qos_add_role(struct qos *qos, const struct vt_record_role *role, const struct record_sum *sum,
                  bool by_operation, struct vt_error *err);
 void qos_dispose(struct qos *qos);

@@ -33,6 +33,14 @@ static void write_ms(struct vt_json *w, const char *key, int64_t ns)
         vt_json_double(w, key, milliseconds(ns), 3);
 }
 
+static void write_rate(struct vt_json *w, const char *key, int64_t bytes_per_s)
+{
+    if (bytes_per_s < 0 || bytes_per_s == QOS_BEYOND)
+        vt_json_null(w, key);
+    else
+        vt_json_int(w, key, bytes_per_s);
+}
+
 static void write_reasons(struct vt_json *w, const struct verdict *verdict)
 {
     vt_json_array(w, "reasons");
@@ -59,6 +67,10 @@ static void write_line(struct vt_json *w, const struct qos_line *line)
         vt_json_double(w, "percentile", (double)line->percentile / 10000, 4);
         write_ms(w, "limit_ms", line->limit);
         write_ms(w, "value_ms", line->value);
+    } else if (line->kind == QOS_RATE) {
+        vt_json_double(w, "percentile", (double)line->percentile / 10000, 4);
+        write_rate(w, "limit_bytes_per_s", line->limit);
+        write_rate(w, "value_bytes_per_s", line->value);
     } else {
         vt_json_double(w, "errors_max", (double)line->limit / MILLION, 6);
         vt_json_double(w, "errors", line->value < 0 ? 0 : (double)line->value / MILLION, 6);
@@ -172,6 +184,14 @@ static void print_ms(char buf[24], int64_t ns)
         snprintf(buf, 24, "%.3f", milliseconds(ns));
 }
 
+static void print_rate(char buf[24], int64_t bytes_per_s)
+{
+    if (bytes_per_s < 0 || bytes_per_s == QOS_BEYOND)
+        print_ms(buf, bytes_per_s);
+    else
+        snprintf(buf, 24, "%" PRId64, bytes_per_s);
+}
+
 static void print_line(struct vt_buf *out, const struct qos_line *line)
 {
     char what[24], value[24], limit[24], low[24], high[24];
@@ -182,6 +202,12 @@ static void print_line(struct vt_buf *out, const struct qos_line *line)
         snprintf(limit, sizeof(limit), "%.4f", (double)line->limit / 10000);
         vt_text_copy(low, sizeof(low), "");
         vt_text_copy(high, sizeof(high), "");
+    } else if (line->kind == QOS_RATE) {
+        snprintf(what, sizeof(what), "p%g B/s", (double)line->percentile / 10000);
+        print_rate(value, line->value);
+        print_rate(limit, line->limit);
+        print_rate(low, line->low);
+        print_rate(high, line->high);
     } else {
         snprintf(what, sizeof(what), "p%g ms", (double)line->percentile / 10000);
         print_ms(value, line->value);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One archive of each format version stands in golden/ for ever: <version>.vtar, and beside it the
- * fingerprint of the key that signed it and was then forgotten. What was once good stays good and
- * gives the digits that were sealed. VTILE_MAKE_GOLDEN=FILE makes one of today's version.
+ * One archive of each version of the record stands in golden/ for ever: <version>.vtar, and beside
+ * it the fingerprint of the key that signed it and was then forgotten. What was once good stays
+ * good and gives the digits that were sealed. VTILE_MAKE_GOLDEN=FILE makes one of today's version.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -14,12 +14,12 @@
 #include "base/scope.h"
 #include "results/result.h"
 
-static const char *const versions[] = {"v1"};
+static const char *const versions[] = {"v1", "v2"};
 
 static const struct sample_role roles[] = {
     {"web", VT_RECORD_LOOP_OPEN, true, 9045000, 1000000, 39, 2, 1, 0},
 };
-static const struct sample sample = {2, roles, VT_COUNT(roles), 3, "complete", "tcg"};
+static const struct sample sample = {2, roles, VT_COUNT(roles), 4, "complete", "tcg"};
 
 static void golden_path(const char *version, const char *suffix, char path[512])
 {
@@ -68,6 +68,7 @@ static void make(const char *path)
 
     for (size_t i = 0; i < VT_COUNT(events); i++)
         sink->take(sink, &events[i]);
+    assert_ok(record_put_meta(record, RECORD_META_BY_OPERATION, "1", OK_ERR));
     assert_ok(record_put_agent(record, &agent, OK_ERR));
     assert_ok(record_put_totals(record, &totals, OK_ERR));
     assert_ok(record_close(record, OK_ERR));
@@ -142,34 +143,73 @@ static void test_golden(void **state)
         check(versions[i]);
 }
 
-/* 39 good of 42 in each second of each of two tiles: 92.857... points a tile, in whole 185.71. */
-static void test_digits(void **state)
+/* The caller's. */
+static json_t *read_manifest(const char *version)
 {
     char path[512];
     size_t len = 0;
     uint8_t *data;
-    json_t *manifest, *result;
+    json_t *manifest;
     char *at;
 
-    (void)state;
-    golden_path("v1", ".vtar", path);
+    golden_path(version, ".vtar", path);
     data = sample_read_file(path, &len);
     at = memmem(data, len, "{\"v\":1,\"format\"", 15);
     assert_non_null(at);
     manifest = json_loadb(at, strcspn(at, "\n"), 0, NULL);
-    result = json_object_get(manifest, "result");
+    assert_non_null(manifest);
+    free(data);
+    return manifest;
+}
+
+/* 39 good of 42 in each second of each of two tiles: 92.857... points a tile, in whole 185.71. */
+static void check_digits(const char *version)
+{
+    json_t *manifest = read_manifest(version);
+    const json_t *result = json_object_get(manifest, "result");
+
     assert_true(json_real_value(json_object_get(result, "score")) == 185.71);
     assert_string_equal(json_string_value(json_object_get(result, "verdict")), "DEGRADED");
     /* 1 of 42 wrong is 2.4 %, more than 1 %. */
     assert_string_equal(json_string_value(json_object_get(result, "qos")), "fail");
     json_decref(manifest);
-    free(data);
+}
+
+static void test_digits(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < VT_COUNT(versions); i++)
+        check_digits(versions[i]);
+}
+
+/* 19 downloads a second, the slowest of 2,048,000 / 19 bytes a second, so 76 in each tile: enough
+ * for 95 % of them (72), too few for 99 % (368). */
+static void test_rates(void **state)
+{
+    json_t *manifest = read_manifest("v2");
+    const json_t *missed = json_object_get(json_object_get(manifest, "result"), "missed"), *line;
+    size_t i, n = 0;
+
+    (void)state;
+    json_array_foreach(missed, i, line) {
+        if (!json_object_get(line, "limit_bytes_per_s"))
+            continue;
+        n++;
+        assert_string_equal(json_string_value(json_object_get(line, "operation")), "first");
+        assert_string_equal(json_string_value(json_object_get(line, "state")), "undecided");
+        assert_true(json_real_value(json_object_get(line, "percentile")) == 99);
+        assert_int_equal(json_integer_value(json_object_get(line, "n")), 76);
+        assert_int_equal(json_integer_value(json_object_get(line, "limit_bytes_per_s")), 95000);
+        assert_int_equal(json_integer_value(json_object_get(line, "value_bytes_per_s")), 107789);
+    }
+    assert_int_equal(n, 2);
+    json_decref(manifest);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden),
-                                       cmocka_unit_test(test_digits)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden), cmocka_unit_test(test_digits),
+                                       cmocka_unit_test(test_rates)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

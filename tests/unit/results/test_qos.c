@@ -204,6 +204,137 @@ static void test_by_operation(void **state)
     free(sum);
 }
 
+/* --- rates --- */
+
+/* One operation, n correct downloads of 1..n bytes a second (below 256 a bucket is one value), and
+ * some that failed. */
+static void judge_rates(unsigned n, unsigned failed, int64_t limit_95, int64_t limit_99,
+                        struct qos *ret)
+{
+    struct vt_record_role role = {.tile = 1, .role = "web", .noperations = 1};
+    struct record_sum *sum = calloc(1, sizeof(*sum));
+
+    assert_non_null(sum);
+    sum->has_rates = true;
+    sum->operations = calloc(1, sizeof(*sum->operations));
+    assert_non_null(sum->operations);
+    sum->noperations = 1;
+    vt_text_copy(role.operations[0].name, VT_RECORD_NAME_MAX, "download");
+    vt_text_copy(sum->operations[0].name, VT_RECORD_NAME_MAX, "download");
+    role.operations[0].min_bytes_per_s[0] = limit_95;
+    role.operations[0].min_bytes_per_s[1] = limit_99;
+    vt_hist_init(&sum->operations[0].response);
+    vt_hist_init(&sum->operations[0].rate);
+    for (unsigned i = 1; i <= n; i++)
+        vt_hist_record(&sum->operations[0].rate, i);
+    sum->operations[0].good = n;
+    sum->operations[0].failed = failed;
+    sum->operations[0].intended = n + failed;
+    memset(ret, 0, sizeof(*ret));
+    assert_ok(qos_add_role(ret, &role, sum, true, OK_ERR));
+    record_sum_dispose(sum);
+    free(sum);
+}
+
+static struct qos_line judge_rate(unsigned n, unsigned failed, int64_t limit)
+{
+    struct qos_line line;
+    struct qos qos;
+
+    judge_rates(n, failed, limit, 0, &qos);
+    assert_int_equal(qos.nlines, 2); /* and the share of errors */
+    line = qos.lines[0];
+    assert_int_equal(line.kind, QOS_RATE);
+    assert_int_equal(line.percentile, 950000);
+    qos_dispose(&qos);
+    return line;
+}
+
+/* Of 100, the 95th from the fastest has 6; its interval goes from the 90th to the 100th. */
+static void test_rates(void **state)
+{
+    struct qos_line line = judge_rate(100, 0, 6);
+
+    (void)state;
+    assert_string_equal(line.operation, "download");
+    assert_int_equal(line.state, QOS_PASS);
+    assert_int_equal(line.value, 6);
+    assert_int_equal(line.low, 11);
+    assert_int_equal(line.high, 1);
+    assert_int_equal(line.n, 100);
+    assert_int_equal(line.beyond, 5);
+    line = judge_rate(100, 0, 7);
+    assert_int_equal(line.state, QOS_FAIL);
+    assert_int_equal(line.beyond, 6);
+}
+
+/* Those that failed are slower than all others: 5 of 100 may, 6 may not. */
+static void test_rates_of_failures(void **state)
+{
+    struct qos_line line = judge_rate(95, 5, 1);
+
+    (void)state;
+    assert_int_equal(line.state, QOS_PASS);
+    assert_int_equal(line.value, 1);
+    assert_int_equal(line.high, QOS_BEYOND);
+    assert_int_equal(line.beyond, 5);
+    line = judge_rate(94, 6, 1);
+    assert_int_equal(line.state, QOS_FAIL);
+    assert_int_equal(line.value, QOS_BEYOND);
+}
+
+/* 72 for 95 %, as with times: the 69th of 72 has 4. */
+static void test_rates_too_few(void **state)
+{
+    (void)state;
+    assert_int_equal(judge_rate(71, 0, 1).state, QOS_UNDECIDED);
+    assert_int_equal(judge_rate(72, 0, 4).state, QOS_PASS);
+    assert_int_equal(judge_rate(72, 0, 5).state, QOS_FAIL);
+    assert_int_equal(judge_rate(0, 0, 1).state, QOS_UNDECIDED);
+    assert_int_equal(judge_rate(0, 0, 1).value, -1);
+    assert_int_equal(judge_rate(50, 0, 51).state, QOS_FAIL);
+    assert_int_equal(judge_rate(0, 20, 1).state, QOS_FAIL);
+}
+
+static void test_two_limits_of_rate(void **state)
+{
+    struct qos qos;
+
+    (void)state;
+    judge_rates(200, 0, 11, 2, &qos); /* 190th: 11; 198th: 3, too few to tell */
+    assert_int_equal(qos.nlines, 3);
+    assert_int_equal(qos.lines[0].state, QOS_PASS);
+    assert_int_equal(qos.lines[1].kind, QOS_RATE);
+    assert_int_equal(qos.lines[1].percentile, 990000);
+    assert_int_equal(qos.lines[1].value, 3);
+    assert_int_equal(qos.lines[1].state, QOS_UNDECIDED);
+    assert_int_equal(qos.state, QOS_UNDECIDED);
+    qos_dispose(&qos);
+}
+
+/* Not where limits stand for the whole role only, nor of a record that had no rates. */
+static void test_rates_not_judged(void **state)
+{
+    struct vt_record_role role = make_role(950000, VT_NS_PER_S);
+    struct record_sum *sum = make_sum(100, 0, 0);
+
+    (void)state;
+    role.noperations = 1;
+    vt_text_copy(role.operations[0].name, VT_RECORD_NAME_MAX, "download");
+    role.operations[0].min_bytes_per_s[0] = 99000;
+    for (int i = 0; i < 3; i++) {
+        struct qos qos = {0};
+
+        sum->has_rates = i > 0;
+        assert_ok(qos_add_role(&qos, &role, sum, i != 1, OK_ERR));
+        assert_int_equal(qos.nlines, i < 2 ? 2 : 3);
+        /* Here it never came up. */
+        assert_int_equal(qos.state, i < 2 ? QOS_PASS : QOS_UNDECIDED);
+        qos_dispose(&qos);
+    }
+    free(sum);
+}
+
 /* Merged before it is ranked: 1,000 answers of 10 ms in one second and 10 of 2 s in another have
  * p95 10 ms and p99.5 2 s, which no mean of the seconds' percentiles is. */
 static void test_merge(void **state)
@@ -232,10 +363,19 @@ static void test_merge(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_interval),      cmocka_unit_test(test_interval_large),
-        cmocka_unit_test(test_pass_and_fail), cmocka_unit_test(test_failures_are_beyond),
-        cmocka_unit_test(test_too_few),       cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_by_operation),  cmocka_unit_test(test_merge),
+        cmocka_unit_test(test_interval),
+        cmocka_unit_test(test_interval_large),
+        cmocka_unit_test(test_pass_and_fail),
+        cmocka_unit_test(test_failures_are_beyond),
+        cmocka_unit_test(test_too_few),
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_by_operation),
+        cmocka_unit_test(test_rates),
+        cmocka_unit_test(test_rates_of_failures),
+        cmocka_unit_test(test_rates_too_few),
+        cmocka_unit_test(test_two_limits_of_rate),
+        cmocka_unit_test(test_rates_not_judged),
+        cmocka_unit_test(test_merge),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
