@@ -9,6 +9,7 @@
 #include "orchestrator/host/host.h"
 #include "orchestrator/settings.h"
 #include "orchestrator/state.h"
+#include "tiles/image/image.h"
 
 #define SYSTEM_URI "qemu:///system"
 
@@ -17,7 +18,8 @@ static const struct settings_use use = {
         "vtile clean [OPTION]...\n\n"
         "Removes what dead runs left behind: domains, taps, bridges, namespaces, processes,\n"
         "files. Only what a journal names or what carries vtile's mark is touched; runs that go\n"
-        "on are left alone."};
+        "on are left alone. Then the half-made parts of images that killed builds left in the\n"
+        "cache, unless a build is at work."};
 
 struct output {
     bool json;
@@ -41,14 +43,17 @@ static void print_json(const char *type, const char *text, const struct clean_re
         puts(out.data);
 }
 
-static void say(void *ctx, const char *line)
+static void print_line(const struct output *output, const char *line)
 {
-    const struct output *output = ctx;
-
     if (output->json)
         print_json("clean", line, NULL);
     else
         puts(line);
+}
+
+static void say(void *ctx, const char *line)
+{
+    print_line(ctx, line);
 }
 
 static void print_result(const struct output *output, const struct clean_result *result)
@@ -65,6 +70,22 @@ static void print_result(const struct output *output, const struct clean_result 
         printf("; %zu run%s left alone", result->live_runs,
                result->live_runs == 1 ? " that goes on is" : "s that go on are");
     putchar('\n');
+}
+
+static int clean_images(const struct output *output, struct clean_result *result,
+                        struct vt_error *err)
+{
+    size_t removed = 0;
+    char line[80];
+    int code = image_clean(NULL, &removed, err);
+
+    if (removed > 0) {
+        snprintf(line, sizeof(line), "images: %zu half-made part%s removed", removed,
+                 removed == 1 ? "" : "s");
+        print_line(output, line);
+    }
+    result->removed += removed;
+    return code;
 }
 
 int command_clean(int argc, char **argv, struct vt_error *err)
@@ -91,6 +112,8 @@ int command_clean(int argc, char **argv, struct vt_error *err)
         .ctx = &output,
     };
     code = clean_run(&what, &result, err);
+    if (code == 0)
+        code = clean_images(&output, &result, err);
     if (code == 0)
         print_result(&output, &result);
     return code;

@@ -9,7 +9,7 @@ vtile=$VTILE_BUILD/vtile
 work=$(mktemp -d /tmp/vh.XXXXXX)
 trap 'rm -rf "$work"' EXIT
 unset "${!VTILE_@}"
-export VTILE_STATE=$work/s VTILE_RUNTIME=$work/r
+export VTILE_STATE=$work/s VTILE_RUNTIME=$work/r VTILE_CACHE=$work/c
 die() {
     echo "FAILED: $*"
     exit 1
@@ -29,6 +29,15 @@ outside >"$work/before"
 "$vtile" clean | grep -qx 'nothing to do' || die "clean of nothing"
 "$vtile" clean --json | jq -e '.v == 1 and .type == "result" and .removed == 0' >/dev/null || die "clean --json"
 [ ! -e "$VTILE_STATE" ] || die "clean made $VTILE_STATE"
+[ ! -e "$VTILE_CACHE" ] || die "clean made $VTILE_CACHE"
+
+# What a killed build of an image left goes, and nothing beside it.
+mkdir -p "$VTILE_CACHE/tmp-roles-abcdef/deep" "$VTILE_CACHE/other"
+touch "$VTILE_CACHE/tmp-roles-abcdef/deep/file"
+"$vtile" clean | grep -qx '1 object removed' || die "clean of a half-made image"
+[ ! -e "$VTILE_CACHE/tmp-roles-abcdef" ] && [ -d "$VTILE_CACHE/other" ] || die "clean of images"
+"$vtile" clean | grep -qx 'nothing to do' || die "second clean of images"
+rm -r "$VTILE_CACHE"
 
 # Usage.
 for arguments in 'host' 'host lend' 'host show extra' 'host show --no-such' 'host show --host nowhere' 'clean all'; do

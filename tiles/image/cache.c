@@ -202,16 +202,20 @@ static int for_each(const struct image_cache *cache,
 
 static int sweep_one(const char *path, const char *name, void *ctx, struct vt_error *err)
 {
-    (void)ctx;
+    size_t *removed = ctx;
+    int r;
+
     if (strncmp(name, SCRATCH_PREFIX, strlen(SCRATCH_PREFIX)) != 0)
         return 0;
     /* A build killed just now may still be dying in there; a second look sees its last files. */
-    return image_cache_remove(path, NULL) < 0 ? image_cache_remove(path, err) : 0;
+    r = image_cache_remove(path, NULL) < 0 ? image_cache_remove(path, err) : 0;
+    *removed += r == 0;
+    return r;
 }
 
-int image_cache_sweep(const struct image_cache *cache, struct vt_error *err)
+int image_cache_sweep(const struct image_cache *cache, size_t *removed, struct vt_error *err)
 {
-    return for_each(cache, sweep_one, NULL, err);
+    return for_each(cache, sweep_one, removed, err);
 }
 
 struct listing {

@@ -45,8 +45,8 @@ int image_cache_discard(const struct image_cache *cache, const char *part, const
                         struct vt_error *err);
 /* Removes a folder with all that is in it, on its own file system only. */
 int image_cache_remove(const char *path, struct vt_error *err);
-/* Lock held. Scratch folders of dead builds. */
-int image_cache_sweep(const struct image_cache *cache, struct vt_error *err);
+/* Lock held. Removes scratch folders of dead builds and adds their number to *removed. */
+int image_cache_sweep(const struct image_cache *cache, size_t *removed, struct vt_error *err);
 /* Lock held. Keeps the `keep` parts of that name that were used last. */
 int image_cache_prune(const struct image_cache *cache, const char *part, size_t keep,
                       struct vt_error *err);

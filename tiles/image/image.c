@@ -97,6 +97,7 @@ static int work_open(struct image_work *work, const struct image_options *option
                      struct vt_error *err)
 {
     char folder[VT_PATH_MAX];
+    size_t swept = 0;
     int r;
 
     memset(work, 0, sizeof *work);
@@ -116,7 +117,7 @@ static int work_open(struct image_work *work, const struct image_options *option
             r = image_cache_lock(&work->cache, true, err);
         }
         if (r == 0)
-            r = image_cache_sweep(&work->cache, err);
+            r = image_cache_sweep(&work->cache, &swept, err);
     }
     if (r == 0)
         r = image_resolve(&work->cache, work->options, &work->resolution, err);
@@ -265,7 +266,7 @@ int image_list(const struct image_options *options, struct image_entry **ret, si
     return 0;
 }
 
-int image_clean(const struct image_options *options, struct vt_error *err)
+int image_clean(const struct image_options *options, size_t *removed, struct vt_error *err)
 {
     struct image_cache cache = {.lock_fd = -1};
     char folder[VT_PATH_MAX];
@@ -277,7 +278,7 @@ int image_clean(const struct image_options *options, struct vt_error *err)
     if (r == 0)
         r = image_cache_lock(&cache, false, err);
     if (r == 0)
-        r = image_cache_sweep(&cache, err);
+        r = image_cache_sweep(&cache, removed, err);
     image_cache_close(&cache);
     return r == -EAGAIN ? 0 : r;
 }

@@ -83,8 +83,9 @@ struct image_entry {
 int image_list(const struct image_options *options, struct image_entry **ret, size_t *ret_count,
                struct vt_error *err);
 
-/* Removes what killed builds left, unless a build is at work. */
-int image_clean(const struct image_options *options, struct vt_error *err);
+/* Removes what killed builds left, unless a build is at work; adds the number of half-made parts
+ * to *removed. A cache that is not there is not made. */
+int image_clean(const struct image_options *options, size_t *removed, struct vt_error *err);
 
 /* The cache's folder as the options and the environment say. */
 int image_cache_folder(const struct image_options *options, char *ret, size_t size,

@@ -135,6 +135,7 @@ static void scratch_folders_never_count_and_are_swept(void **state)
 {
     char scratch[VT_PATH_MAX], path[VT_PATH_MAX + 64];
     VT_AUTO_FREE struct image_entry *entries = NULL;
+    size_t removed = 0;
     size_t count = 0;
 
     (void)state;
@@ -150,7 +151,8 @@ static void scratch_folders_never_count_and_are_swept(void **state)
     assert_int_equal(symlink(folder, path), 0);
     assert_int_equal(image_cache_list(&cache, &entries, &count, NULL), 0);
     assert_int_equal(count, 1);
-    assert_int_equal(image_cache_sweep(&cache, NULL), 0);
+    assert_int_equal(image_cache_sweep(&cache, &removed, NULL), 0);
+    assert_int_equal(removed, 1);
     assert_int_equal(access(scratch, F_OK), -1);
     assert_true(image_cache_has(&cache, "roles", key('a')));
 }
@@ -205,6 +207,7 @@ static void clean_leaves_a_build_at_work(void **state)
     char scratch[VT_PATH_MAX], lock[VT_PATH_MAX + 8], byte;
     const char *const argv[] = {"flock", lock, "sh", "-c", "echo; exec cat", NULL};
     struct vt_proc_spec spec = VT_PROC_SPEC_INIT;
+    size_t removed = 0;
     int in[2], out[2];
     pid_t pid;
 
@@ -218,14 +221,16 @@ static void clean_leaves_a_build_at_work(void **state)
     spec.stdout_fd = out[1];
     assert_int_equal(vt_proc_spawn(&spec, &pid, NULL), 0);
     assert_int_equal(read(out[0], &byte, 1), 1); /* the lock is held now */
-    assert_int_equal(image_clean(&options, NULL), 0);
+    assert_int_equal(image_clean(&options, &removed, NULL), 0);
+    assert_int_equal(removed, 0);
     assert_int_equal(access(scratch, F_OK), 0);
     close(in[0]);
     close(in[1]);
     assert_int_equal(vt_proc_wait(pid, "flock", NULL), 0);
     close(out[0]);
     close(out[1]);
-    assert_int_equal(image_clean(&options, NULL), 0);
+    assert_int_equal(image_clean(&options, &removed, NULL), 0);
+    assert_int_equal(removed, 1);
     assert_int_equal(access(scratch, F_OK), -1);
 }
 
@@ -233,10 +238,12 @@ static void clean_without_a_cache_makes_none(void **state)
 {
     char path[128];
     const struct image_options options = {.cache = path};
+    size_t removed = 0;
 
     (void)state;
     snprintf(path, sizeof path, "%s/none", folder);
-    assert_int_equal(image_clean(&options, NULL), 0);
+    assert_int_equal(image_clean(&options, &removed, NULL), 0);
+    assert_int_equal(removed, 0);
     assert_int_equal(access(path, F_OK), -1);
 }
 
