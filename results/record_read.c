@@ -88,9 +88,10 @@ int record_walk_agents(struct record_reader *reader,
 {
     struct record_cursor cursor;
     struct vt_record_agent agent;
+    size_t n = 0;
     int r = record_cursor_open(&cursor, reader, "agent",
                                "SELECT name, duty, tile, clock_offset_ns, rtt_ns FROM agent"
-                               " ORDER BY name LIMIT 16384",
+                               " ORDER BY name",
                                err);
 
     while (r == 0 && (r = record_cursor_step(&cursor, err)) == 1) {
@@ -99,6 +100,8 @@ int record_walk_agents(struct record_reader *reader,
         agent.tile = (unsigned)record_take_int(&cursor, 0, VT_RECORD_TILES_MAX);
         agent.clock_offset_ns = record_take_int(&cursor, INT64_MIN, INT64_MAX);
         agent.rtt_ns = record_take_int(&cursor, 0, INT64_MAX);
+        if (n++ == VT_RECORD_AGENTS_MAX)
+            cursor.fault = "too many agents";
         r = record_cursor_check(&cursor, err);
         if (r == 0)
             r = row(ctx, &agent);
@@ -257,7 +260,7 @@ int record_read_roles(struct record_reader *reader, struct vt_record_role **ret,
     int r = record_cursor_open(&cursor, reader, "role",
                                "SELECT id, tile, role, scored, driven, loop, rate, divisor, weight,"
                                " good_limit_ns, error_share_max, wake_lag_p99_max_ns FROM role"
-                               " ORDER BY tile, id LIMIT 4097",
+                               " ORDER BY tile, id LIMIT 4097", /* one more than is taken */
                                err);
 
     while (r == 0 && (r = record_cursor_step(&cursor, err)) == 1) {

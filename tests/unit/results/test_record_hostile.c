@@ -92,6 +92,10 @@ static void test_changed(void **state)
         {"UPDATE load SET second = second + 1", "does not stand where"},
         {"UPDATE load SET tile = 2", "does not stand where"},
         {"UPDATE load SET role = 'other'", "does not stand where"},
+        /* One more than VT_RECORD_AGENTS_MAX. */
+        {"DELETE FROM agent; WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i"
+         " < 16384) INSERT INTO agent SELECT 'a' || i, 'guest', 0, 0, 0 FROM n",
+         "too many agents"},
         {"UPDATE event SET type = 'other'", "an unknown type"},
         {"UPDATE event SET level = 3", "out of range"},
         {"UPDATE event SET text = zeroblob(0) || printf('%.*c', 5000, 'x')", "too long"},
