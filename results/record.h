@@ -45,9 +45,6 @@
 #define RECORD_META_CLIENT "client"         /* "host": load comes from the host; degrades */
 #define RECORD_META_WALL_START "wall_start" /* "2026-11-30T10:45:41Z" */
 #define RECORD_META_BY_OPERATION "limits_by_operation" /* "1": by operation too, "0": by role */
-/* RECORD_META_SETTINGS "load": its value; with RECORD_META_SOURCE behind: where that came from. */
-#define RECORD_META_SETTINGS "config.settings."
-#define RECORD_META_SOURCE ".source"
 /* "complete", "interrupted", "failed: why"; absent: unfinished */
 #define RECORD_META_ENDED "ended"
 
@@ -60,6 +57,9 @@ int record_create(const char *path, struct record **ret, struct vt_error *err);
  * ERROR: INVALID. AGENT events of level ERROR say that the agent was lost. */
 struct vt_sink *record_sink(struct record *record);
 
+/* A second of 26 tiles with seven operations a role is half a MiB; the rest is for logs. Two of
+ * these exist: one fills while the other is written, once a second or when it is half full. */
+#define RECORD_QUEUE_BYTES ((size_t)8 << 20)
 /* Bytes that the queue takes now; who fetches logs holds back while this is small. */
 size_t record_room(struct record *record);
 

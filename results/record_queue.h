@@ -11,11 +11,8 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "results/record.h"
 #include "results/record_schema.h"
-
-/* A second of 26 tiles with seven operations a role is half a MiB; the rest is for logs. Two of
- * these exist. */
-#define RECORD_QUEUE_BYTES ((size_t)8 << 20)
 
 struct record_queue;
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * check: after the window every agent is asked what machine it ran on, guests also for the facts
- * and logs of their role; what the servers say is held against what the client saw.
+ * and logs of their role; what the servers say is held against what the client saw. Logs come last,
+ * of one guest after the other and no more of them than the record's queue has room for: what finds
+ * it full is lost and makes the run INVALID.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,33 +16,43 @@
 #include "orchestrator/run/steps.h"
 
 #define CHECK_TIMEOUT_NS (120 * VT_NS_PER_S)
+#define LOGS_TIMEOUT_NS (30 * VT_NS_PER_S)
+#define LOGS_RETRY_NS (50 * VT_NS_PER_MS)
+/* Of one guest; a quarter of the queue is left to samples and notes meanwhile. */
+#define LOGS_BYTES_MAX (RECORD_QUEUE_BYTES / 2)
+#define LOGS_ROOM_BYTES (RECORD_QUEUE_BYTES / 4 * 3)
+#define LOGS_MAX 16 /* of a guest, the kernel's too */
 
-/* The questions, in order; the client has only the first. */
-static const struct {
-    const char *op, *prefix; /* answers stand in the record as "<prefix>.<agent>.<name>" */
-} questions[] = {{"config", "config"}, {"check", "check"}, {"logs", NULL}};
+/* The questions to all, in order; answers stand in the record as "<question>.<agent>.<name>". The
+ * client has only the first. */
+static const char *const questions[] = {"config", "check"};
 
-/* One agent's way through them. */
 struct run_check {
     struct run *run;
-    const struct run_vm *vm; /* NULL: the client */
-    const char *agent;
-    unsigned next;
+    unsigned next_logs; /* index into agents; guests come first */
+    struct check_agent {
+        struct run_check *check;
+        const struct run_vm *vm; /* NULL: the client */
+        const char *name;
+        unsigned next; /* question */
+        bool failed;
+    } agents[];
 };
 
-static void ask_next(struct run_check *check);
+static void ask_next(struct check_agent *agent);
+static void fetch_logs(struct run_check *check);
 
-static void one_less(struct run *run)
+/* A guest that cannot answer any more is a fact too, not the end of the run. */
+static void give_up(struct check_agent *agent, const char *question, const struct vt_error *err)
 {
-    struct vt_error err = VT_ERROR_INIT;
-
-    if (--run->waiting > 0)
-        return;
-    run_record_agents(run, &err);
-    phases_done(&run->phases, &err);
+    agent->failed = true;
+    run_reason(agent->check->run, "check-failed", 1, "%s: %s: %s", agent->name, question,
+               err->text);
 }
 
-static void keep_answer(const struct run_check *check, const char *prefix, const json_t *answer)
+/* --- the questions --- */
+
+static void keep_answer(const struct check_agent *agent, const char *question, const json_t *answer)
 {
     const char *key;
     const json_t *value;
@@ -56,81 +68,174 @@ static void keep_answer(const struct run_check *check, const char *prefix, const
                 vt_text_copy(number, sizeof(number), json_is_true(value) ? "true" : "false");
             text = number;
         }
-        if (snprintf(name, sizeof(name), "%s.%s.%s", prefix, check->agent, key) < (int)sizeof(name))
-            record_put_meta(check->run->record, name, text, NULL);
+        if (snprintf(name, sizeof(name), "%s.%s.%s", question, agent->name, key) <
+            (int)sizeof(name))
+            record_put_meta(agent->check->run->record, name, text, NULL);
     }
 }
 
 /* Requests that the server itself says went wrong. */
-static void warn_of_errors(const struct run_check *check, const json_t *answer)
+static void warn_of_errors(const struct check_agent *agent, const json_t *answer)
 {
     int64_t not_ok = 0;
 
     vt_json_opt_int(answer, "not_ok", 0, INT64_MAX, &not_ok, NULL);
     if (not_ok > 0)
-        run_note(check->run, VT_LEVEL_WARNING,
-                 "%s: its server answered %lld requests with an error", check->agent,
+        run_note(agent->check->run, VT_LEVEL_WARNING,
+                 "%s: its server answered %lld requests with an error", agent->name,
                  (long long)not_ok);
+}
+
+static void one_less(struct run_check *check)
+{
+    if (--check->run->waiting == 0)
+        fetch_logs(check);
 }
 
 static void answered(void *ctx, const json_t *result, const struct vt_error *err)
 {
-    struct run_check *check = ctx;
-    unsigned question = check->next - 1;
+    struct check_agent *agent = ctx;
+    const char *question = questions[agent->next - 1];
 
-    if (!phases_in(&check->run->phases, run_phase_check.name))
+    if (!phases_in(&agent->check->run->phases, run_phase_check.name))
         return;
     if (err) {
-        /* A guest that cannot answer any more is a fact too, not the end of the run. */
-        run_reason(check->run, "check-failed", 1, "%s: %s: %s", check->agent,
-                   questions[question].op, err->text);
-        one_less(check->run);
+        give_up(agent, question, err);
+        one_less(agent->check);
         return;
     }
-    if (questions[question].prefix) {
-        keep_answer(check, questions[question].prefix, result);
-        warn_of_errors(check, result);
-    }
-    ask_next(check);
+    keep_answer(agent, question, result);
+    warn_of_errors(agent, result);
+    ask_next(agent);
 }
 
-static void ask_next(struct run_check *check)
+static void ask_next(struct check_agent *agent)
 {
     struct vt_error err = VT_ERROR_INIT;
 
-    if (check->next == (check->vm ? VT_COUNT(questions) : 1)) {
-        one_less(check->run);
+    if (agent->next == (agent->vm ? VT_COUNT(questions) : 1)) {
+        one_less(agent->check);
         return;
     }
-    check->next++;
-    if (hub_call(check->run->hub, check->agent, questions[check->next - 1].op, NULL,
-                 CHECK_TIMEOUT_NS, answered, check, &err) < 0)
-        answered(check, NULL, &err);
+    agent->next++;
+    if (hub_call(agent->check->run->hub, agent->name, questions[agent->next - 1], NULL,
+                 CHECK_TIMEOUT_NS, answered, agent, &err) < 0)
+        answered(agent, NULL, &err);
+}
+
+/* --- logs --- */
+
+/* A log that was longer than asked for is told to be. */
+static void note_cuts(const struct check_agent *agent, const json_t *result)
+{
+    const json_t *logs;
+
+    if (vt_json_get_array(result, "logs", LOGS_MAX, &logs, NULL) < 0)
+        return;
+    for (size_t i = 0; i < json_array_size(logs); i++) {
+        const json_t *log = json_array_get(logs, i);
+        const char *name = json_string_value(json_object_get(log, "name"));
+
+        if (name && json_is_true(json_object_get(log, "cut")))
+            run_note(agent->check->run, VT_LEVEL_WARNING,
+                     "%s: its log %.64s is longer than what was kept of it", agent->name, name);
+    }
+}
+
+static void logs_came(void *ctx, const json_t *result, const struct vt_error *err)
+{
+    struct check_agent *agent = ctx;
+
+    if (!phases_in(&agent->check->run->phases, run_phase_check.name))
+        return;
+    if (err)
+        give_up(agent, "logs", err);
+    else
+        note_cuts(agent, result);
+    fetch_logs(agent->check);
+}
+
+static int ask_logs(struct check_agent *agent, struct vt_error *err)
+{
+    const struct role_log *logs = agent->vm->role->guest->logs;
+    json_t *params;
+    int64_t n = 1; /* the kernel's */
+    int ret;
+
+    for (; logs && logs->name; logs++)
+        n++;
+    params = json_pack("{s:I}", "max_bytes", (json_int_t)LOGS_BYTES_MAX / n);
+    if (!params)
+        return vt_error_no_memory(err, "ask for logs");
+    ret = hub_call(agent->check->run->hub, agent->name, "logs", params, LOGS_TIMEOUT_NS, logs_came,
+                   agent, err);
+    json_decref(params);
+    return ret;
+}
+
+static void look_again(struct vt_timer *timer, int64_t now_ns)
+{
+    struct run *run = timer->ctx;
+
+    (void)now_ns;
+    if (phases_in(&run->phases, run_phase_check.name))
+        fetch_logs(run->check);
+}
+
+/* Of the next guest, once there is room. */
+static void fetch_logs(struct run_check *check)
+{
+    struct run *run = check->run;
+    struct vt_error err = VT_ERROR_INIT;
+
+    for (; check->next_logs < run->nvms; check->next_logs++) {
+        struct check_agent *agent = &check->agents[check->next_logs];
+
+        if (agent->failed)
+            continue;
+        if (record_room(run->record) < LOGS_ROOM_BYTES) {
+            run->phase_timer.fire = look_again;
+            /* A record that is not written any more makes no room. */
+            if (record_status(run->record, NULL, &err) < 0 ||
+                vt_timer_arm(&run->phase_timer, vt_clock_now_ns() + LOGS_RETRY_NS, &err) < 0)
+                phases_done(&run->phases, &err);
+            return;
+        }
+        if (ask_logs(agent, &err) == 0) {
+            check->next_logs++;
+            return;
+        }
+        give_up(agent, "logs", &err);
+        vt_error_clear(&err);
+    }
+    run_record_agents(run, &err);
+    phases_done(&run->phases, &err);
 }
 
 static int start(struct run *run, struct vt_error *err)
 {
     unsigned n = run->nvms + (run->nloads > 0);
+    struct run_check *check = calloc(1, sizeof(*check) + n * sizeof(check->agents[0]));
 
-    run->checks = calloc(n, sizeof(*run->checks));
-    if (!run->checks)
+    if (!check)
         return vt_error_no_memory(err, "check");
+    run->check = check;
+    check->run = run;
     run->waiting = n;
     for (unsigned i = 0; i < n; i++) {
-        struct run_check *check = &run->checks[i];
+        struct check_agent *agent = &check->agents[i];
 
-        check->run = run;
-        check->vm = i < run->nvms ? &run->vms[i] : NULL;
-        check->agent = check->vm ? check->vm->agent : RUN_CLIENT_AGENT;
-        ask_next(check);
+        agent->check = check;
+        agent->vm = i < run->nvms ? &run->vms[i] : NULL;
+        agent->name = agent->vm ? agent->vm->agent : RUN_CLIENT_AGENT;
+        ask_next(agent);
     }
     return 0;
 }
 
 static int64_t deadline_ns(const struct run *run)
 {
-    (void)run;
-    return 3 * CHECK_TIMEOUT_NS;
+    return 2 * CHECK_TIMEOUT_NS + run->nvms * LOGS_TIMEOUT_NS;
 }
 
 const struct phase run_phase_check = {

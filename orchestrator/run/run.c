@@ -284,7 +284,7 @@ static void dispose(struct run *run)
     vt_ca_free(run->ca);
     free(run->vms);
     free(run->loads);
-    free(run->checks);
+    free(run->check);
     vt_buf_dispose(&run->spec_text);
 }
 

@@ -84,9 +84,9 @@ struct run {
     struct record *record;
     struct vt_bus bus;
     struct phases phases;
-    struct vt_timer phase_timer; /* end of a phase of the load */
+    struct vt_timer phase_timer; /* end of a phase of the load; in check: look for room again */
     struct show *show;           /* run.c */
-    struct run_check *checks;    /* check.c */
+    struct run_check *check;     /* check.c */
     pid_t client_pid;
     uint64_t deploy_journal_id; /* first entry of the deploy phase, 0: none */
 
