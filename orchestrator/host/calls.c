@@ -14,6 +14,12 @@
 
 void (*host_call_hook)(const char *call, bool before);
 
+const unsigned host_stats_dear =
+    VIR_DOMAIN_STATS_BALLOON | VIR_DOMAIN_STATS_INTERFACE | VIR_DOMAIN_STATS_BLOCK;
+const unsigned host_stats_remote = VIR_DOMAIN_STATS_BALLOON | VIR_DOMAIN_STATS_INTERFACE |
+                                   VIR_DOMAIN_STATS_BLOCK | VIR_DOMAIN_STATS_STATE |
+                                   VIR_DOMAIN_STATS_CPU_TOTAL | VIR_DOMAIN_STATS_VCPU;
+
 VT_POINT void vt_host_call_point(const char *call, bool before)
 {
     __asm__ volatile("" : : "r"(call), "r"((int)before) : "memory");
@@ -163,6 +169,29 @@ static int read_info(virConnectPtr conn, const char *uri, struct host_info *info
         (is_remote(uri) || host_kvm_runs("/dev/kvm", NULL, 0)))
         info->accel = VT_ACCEL_KVM;
     return 0;
+}
+
+int calls_facts(virConnectPtr conn, const char *uri, struct host_facts *facts, struct vt_error *err)
+{
+    VT_AUTO_FREE struct host_info *info = calloc(1, sizeof(*info));
+    VT_AUTO_FREE char *capabilities = NULL;
+    bool local = host_uri_is_local(uri);
+    int code;
+
+    if (!info)
+        return vt_error_no_memory(err, "facts of the host");
+    code = read_info(conn, uri, info, err);
+    if (code < 0)
+        return code;
+    capabilities = CALL(virConnectGetCapabilities, conn);
+    if (!capabilities)
+        return fail("ask the capabilities of host", uri, err);
+    if (local)
+        host_facts_add_machine(facts, "");
+    code = host_facts_add_capabilities(facts, capabilities, err);
+    if (code == 0)
+        host_facts_add_info(facts, info, local);
+    return code;
 }
 
 int calls_open(const char *uri, virConnectPtr *ret, struct host_info *info, struct vt_error *err)

@@ -25,6 +25,9 @@ int calls_list(virConnectPtr conn, const char *controller, struct host_domain **
 /* Of the n domains by UUID that still run. *ret is the caller's (free). */
 int calls_stats(virConnectPtr conn, unsigned groups, const char (*uuids)[37], size_t n,
                 struct host_stat **ret, size_t *ret_n, struct vt_error *err);
+/* What libvirt tells of the host, and of this machine where that is the host. */
+int calls_facts(virConnectPtr conn, const char *uri, struct host_facts *facts,
+                struct vt_error *err);
 
 /* The emulator and its user, and whether KVM is offered, out of a capabilities document: x86_64
  * only. */

@@ -57,6 +57,11 @@ bool host_uri_is_system(const char *uri)
     return uri_is(uri, SYSTEM) || uri_is(uri, "qemu+unix:///system");
 }
 
+bool host_uri_is_local(const char *uri)
+{
+    return host_uri_is_embed(uri) || host_uri_is_system(uri);
+}
+
 /* Locks, journals and `vtile clean` know one root only. */
 static bool is_root_of(const char *uri, const char *root)
 {

@@ -292,6 +292,13 @@ int host_stats(struct host *host, unsigned groups, host_done done, void *ctx, st
     return submit(host, job, err);
 }
 
+int host_ask_facts(struct host *host, host_done done, void *ctx, struct vt_error *err)
+{
+    struct job *job = job_new(host, JOB_FACTS, NULL, done, ctx, err);
+
+    return job ? submit(host, job, err) : -ENOMEM;
+}
+
 enum host_state host_state(const struct host *host)
 {
     return host->state;

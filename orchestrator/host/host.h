@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/domain.h"
 #include "base/loop.h"
+#include "orchestrator/host/facts.h"
 #include "orchestrator/host/xml.h"
 
 #define HOST_QUEUE_MAX 1024
@@ -67,7 +68,8 @@ struct host_reply {
     size_t ndomains;
     const struct host_stat *stats; /* stats */
     size_t nstats;
-    int64_t queued_ns, took_ns; /* waiting and inside libvirt */
+    const struct host_facts *facts; /* ask_facts */
+    int64_t queued_ns, took_ns;     /* waiting and inside libvirt */
 };
 typedef void (*host_done)(struct host *host, void *ctx, const struct host_reply *reply);
 
@@ -84,6 +86,8 @@ int host_choose_uri(const char *wanted, const char *embed_root, char *uri, size_
 bool host_uri_is_embed(const char *uri);
 /* This machine's own QEMU daemon, whatever socket it has. */
 bool host_uri_is_system(const char *uri);
+/* Its kernel is this program's own: /proc and /sys tell of it. */
+bool host_uri_is_local(const char *uri);
 /* The socket at which a system daemon answers, NULL: none does. */
 const char *host_system_socket(void);
 /* A daemon takes connections at that socket. */
@@ -109,7 +113,12 @@ int host_destroy(struct host *host, const char *name_or_uuid, const struct xml_m
 int host_list_ours(struct host *host, const char *controller, host_done done, void *ctx,
                    struct vt_error *err);
 /* groups: VIR_DOMAIN_STATS_* bits, 0 = all; 3 to 7 ms a VM and group. Active domains of ours. */
+extern const unsigned host_stats_dear;   /* what only libvirt and QEMU know: memory, disks, NICs */
+extern const unsigned host_stats_remote; /* these, and what is sampled where the host is local */
 int host_stats(struct host *host, unsigned groups, host_done done, void *ctx, struct vt_error *err);
+
+/* What the host is; see facts.h. */
+int host_ask_facts(struct host *host, host_done done, void *ctx, struct vt_error *err);
 
 enum host_state host_state(const struct host *host);
 const struct host_info *host_info(const struct host *host); /* valid from opened on */

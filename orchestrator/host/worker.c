@@ -11,7 +11,8 @@
 
 static const char *const job_names[] = {
     "opening",         "starting a domain", "destroying a domain",
-    "listing domains", "asking statistics", "closing",
+    "listing domains", "asking statistics", "asking facts",
+    "closing",
 };
 
 void job_list_init(struct job_list *list)
@@ -46,6 +47,7 @@ void job_free(struct job *job)
     free(job->text);
     free(job->domains);
     free(job->stats);
+    free(job->facts);
     free(job);
 }
 
@@ -163,6 +165,15 @@ static int do_stats(struct host *host, struct job *job, struct vt_error *err)
     return code;
 }
 
+static int do_facts(struct host *host, struct job *job, struct vt_error *err)
+{
+    job->facts = calloc(1, sizeof(*job->facts));
+    if (!job->facts)
+        return vt_error_no_memory(err, "facts of the host");
+    job->reply.facts = job->facts;
+    return calls_facts(host->conn, host->uri, job->facts, err);
+}
+
 /* Also for a host that never opened. */
 static int do_close(struct host *host, struct job *job, struct vt_error *err)
 {
@@ -174,7 +185,7 @@ static int do_close(struct host *host, struct job *job, struct vt_error *err)
 }
 
 static int (*const job_doers[])(struct host *, struct job *, struct vt_error *) = {
-    do_open, do_start, do_destroy, do_list, do_stats, do_close,
+    do_open, do_start, do_destroy, do_list, do_stats, do_facts, do_close,
 };
 
 /* Returns false when the host was lost meanwhile: the worker goes without a word. */

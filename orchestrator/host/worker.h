@@ -14,7 +14,7 @@
 
 #include "orchestrator/host/host.h"
 
-enum job_kind { JOB_OPEN, JOB_START, JOB_DESTROY, JOB_LIST, JOB_STATS, JOB_CLOSE };
+enum job_kind { JOB_OPEN, JOB_START, JOB_DESTROY, JOB_LIST, JOB_STATS, JOB_FACTS, JOB_CLOSE };
 
 struct job {
     enum job_kind kind;
@@ -33,6 +33,7 @@ struct job {
     struct host_info info;
     struct host_domain *domains;
     struct host_stat *stats;
+    struct host_facts *facts;
     struct job *next;
 };
 struct job_list {

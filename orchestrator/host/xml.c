@@ -206,7 +206,7 @@ static void write_boot(struct writer *w, const struct vt_domain *domain)
         attribute(w, "arch", "x86_64");
         /* On "pc" ACPI routes interrupts by a loop in byte code, 0.2 s of emulated CPU for each
          * virtio device; q35 has a table. */
-        attribute(w, "machine", "q35");
+        attribute(w, "machine", XML_MACHINE);
     }
     w->failed |= xmlTextWriterWriteString(w->xml, BAD_CAST "hvm") < 0;
     end(w);

@@ -15,6 +15,7 @@
 
 #define XML_NAMESPACE "https://vtile.dev/ns/1"
 #define XML_DOMAIN_MAX (64 * 1024)     /* what we write */
+#define XML_MACHINE "q35"              /* what QEMU's VMs get */
 #define XML_READ_MAX (4 * 1024 * 1024) /* what we read from a host */
 
 struct xml_mark {
