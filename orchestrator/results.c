@@ -221,7 +221,32 @@ static int print_result(const struct options *options, const char *path,
 struct meta_walk {
     struct vt_buf *out;
     struct vt_json *json; /* NULL: text */
+    struct vt_buf *settings;
 };
+
+static void pad(struct vt_buf *out, const char *text, size_t width)
+{
+    result_print_text(out, text);
+    for (size_t i = strlen(text); i < width; i++)
+        vt_buf_adds(out, " ");
+}
+
+/* A setting's key comes before that of its source: a row of name, value and source is made of
+ * both. */
+static void add_setting(struct vt_buf *out, const char *name, const char *value)
+{
+    size_t len = strlen(name), tail = strlen(SETTINGS_META_SOURCE);
+
+    if (len > tail && !strcmp(name + len - tail, SETTINGS_META_SOURCE)) {
+        vt_buf_adds(out, " ");
+        result_print_text(out, value);
+        return;
+    }
+    vt_buf_adds(out, out->len ? "\n  " : "  ");
+    pad(out, name, 13);
+    vt_buf_adds(out, " ");
+    pad(out, value, 26);
+}
 
 static int on_meta(void *ctx, const char *key, const char *value)
 {
@@ -231,10 +256,12 @@ static int on_meta(void *ctx, const char *key, const char *value)
         vt_json_string(walk->json, key, value);
         return 0;
     }
+    if (!strncmp(key, SETTINGS_META, strlen(SETTINGS_META))) {
+        add_setting(walk->settings, key + strlen(SETTINGS_META), value);
+        return 0;
+    }
     vt_buf_adds(walk->out, "  ");
-    result_print_text(walk->out, key);
-    for (size_t i = strlen(key); i < 20; i++)
-        vt_buf_adds(walk->out, " ");
+    pad(walk->out, key, 20);
     if (strlen(value) > 200)
         vt_buf_printf(walk->out, " (%zu bytes; --json shows them)", strlen(value));
     else {
@@ -250,8 +277,9 @@ static int print_meta(const struct options *options, struct record_reader *reade
                       struct vt_error *err)
 {
     VT_AUTO_BUF struct vt_buf out = VT_BUF_INIT(16U << 20);
+    VT_AUTO_BUF struct vt_buf settings = VT_BUF_INIT(1U << 20);
     struct vt_json w;
-    struct meta_walk walk = {&out, options->json ? &w : NULL};
+    struct meta_walk walk = {&out, options->json ? &w : NULL, &settings};
     int r;
 
     if (options->json) {
@@ -267,8 +295,11 @@ static int print_meta(const struct options *options, struct record_reader *reade
         vt_json_end(&w);
         vt_json_end(&w);
         vt_buf_adds(&out, "\n");
+    } else if (settings.len) {
+        vt_buf_printf(&out, "settings, and where each came from\n%s\n", settings.data);
     }
-    return put_out(&out, err);
+    r = vt_buf_check(&settings, "print settings", err);
+    return r < 0 ? r : put_out(&out, err);
 }
 
 /* show, and score of an archive: the same figures; show tells more, score holds them against the

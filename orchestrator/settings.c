@@ -363,6 +363,13 @@ static bool is_default(const struct run_settings *settings, size_t row)
     return strcmp(settings->source[row], "default") == 0;
 }
 
+static void set_spec_source(struct run_settings *settings, size_t row, const struct spec *spec,
+                            enum spec_run_key key)
+{
+    set_source(settings, row, "spec %s:%d:%d", spec->name, spec->run.at[key].line,
+               spec->run.at[key].column);
+}
+
 static int apply_spec(struct loader *l, struct spec *ret, struct vt_error *err)
 {
     struct run_settings *s = &l->settings;
@@ -373,15 +380,15 @@ static int apply_spec(struct loader *l, struct spec *ret, struct vt_error *err)
         return rc;
     if (ret->run.tiles > 0 && is_default(s, tiles)) {
         s->tiles = ret->run.tiles;
-        set_source(s, tiles, "spec %s", ret->name);
+        set_spec_source(s, tiles, ret, SPEC_RUN_TILES);
     }
     if (ret->run.load > 0 && is_default(s, load)) {
         s->load = ret->run.load;
-        set_source(s, load, "spec %s", ret->name);
+        set_spec_source(s, load, ret, SPEC_RUN_LOAD);
     }
     if (ret->run.preset >= 0 && is_default(s, preset)) {
         s->preset = ret->run.preset;
-        set_source(s, preset, "spec %s", ret->name);
+        set_spec_source(s, preset, ret, SPEC_RUN_PRESET);
     }
     return 0;
 }

@@ -23,6 +23,10 @@
 #define SETTINGS_URIS_MAX 16
 #define SETTINGS_MAX 24 /* rows of the table */
 #define SETTINGS_SOURCE_MAX 320
+/* Keys of a record's meta: SETTINGS_META "load" has the value, with SETTINGS_META_SOURCE behind it
+ * where that came from. */
+#define SETTINGS_META "config.settings."
+#define SETTINGS_META_SOURCE ".source"
 
 struct settings_uri {
     char uri[256];
@@ -44,7 +48,7 @@ struct run_settings {
     char state[VT_PATH_MAX], runtime[VT_PATH_MAX], cache[VT_PATH_MAX];
     bool json, print_config, help;
     char config[VT_PATH_MAX]; /* the file that was read, "": none */
-    /* "--load", "VTILE_LOAD", "vtile.yaml:3:7", "spec web", "default"; by row of the table. */
+    /* "--load", "VTILE_LOAD", "vtile.yaml:3:7", "spec web:12:9", "default"; by row of the table. */
     char source[SETTINGS_MAX][SETTINGS_SOURCE_MAX];
 };
 
@@ -85,6 +89,11 @@ int settings_begin(int argc, char **argv, const struct settings_use *use, struct
 /* --print-config: each setting, its value and its source; with settings->json one JSON object. */
 int settings_print(const struct run_settings *settings, const struct settings_use *use, FILE *out,
                    struct vt_error *err);
+
+/* The same one by one: value as --print-config shows it. */
+void settings_walk(const struct run_settings *settings, const struct settings_use *use,
+                   void (*row)(void *ctx, const char *name, const char *value, const char *source),
+                   void *ctx);
 
 /* Usage and options, aligned. */
 void settings_help(const struct settings_use *use, FILE *out);

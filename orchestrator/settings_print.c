@@ -80,6 +80,20 @@ int settings_print(const struct run_settings *settings, const struct settings_us
     return 0;
 }
 
+void settings_walk(const struct run_settings *settings, const struct settings_use *use,
+                   void (*row)(void *ctx, const char *name, const char *value, const char *source),
+                   void *ctx)
+{
+    char value[VALUE_MAX];
+
+    for (size_t i = 0; i < settings_count; i++) {
+        if (!settings_has(use, i))
+            continue;
+        print_value(settings, i, value);
+        row(ctx, settings_fields[i].key, value, settings->source[i]);
+    }
+}
+
 /* --- help --- */
 
 static void help_line(FILE *out, const char *name, const char *arg, const char *help,

@@ -61,6 +61,35 @@ static void record_role(const struct run *run, const struct run_vm *vm, struct v
     }
 }
 
+struct settings_put {
+    struct record *record;
+    struct vt_error *err;
+    int code;
+};
+
+static void put_setting(void *ctx, const char *name, const char *value, const char *source)
+{
+    struct settings_put *put = ctx;
+    char key[RECORD_META_KEY_MAX];
+
+    snprintf(key, sizeof(key), SETTINGS_META "%s", name);
+    if (put->code == 0)
+        put->code = record_put_meta(put->record, key, value, put->err);
+    snprintf(key, sizeof(key), SETTINGS_META "%s" SETTINGS_META_SOURCE, name);
+    if (put->code == 0)
+        put->code = record_put_meta(put->record, key, source, put->err);
+}
+
+/* Each setting that is in force, and where it came from. */
+static int record_settings(struct run *run, struct vt_error *err)
+{
+    static const struct settings_use use = {.run = true};
+    struct settings_put put = {.record = run->record, .err = err};
+
+    settings_walk(&run->settings, &use, put_setting, &put);
+    return put.code;
+}
+
 int run_record_plan(struct run *run, struct vt_error *err)
 {
     char seed[24], load[24], tiles[24], wall[32];
@@ -91,6 +120,8 @@ int run_record_plan(struct run *run, struct vt_error *err)
              (long long)run->settings.load % 1000000);
     for (size_t i = 0; ret == 0 && i < VT_COUNT(meta); i++)
         ret = record_put_meta(run->record, meta[i].key, meta[i].value, err);
+    if (ret == 0)
+        ret = record_settings(run, err);
     for (unsigned i = 0; ret == 0 && i < run->nvms; i++) {
         struct vt_record_role role;
 

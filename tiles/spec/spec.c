@@ -153,6 +153,19 @@ static int check_role(const struct spec *spec, const struct spec_role *role,
     return load ? check_operations(role, known->driver, load, file, err) : 0;
 }
 
+/* Where the values of a run stand. */
+static void note_places(const struct vt_yaml_node *run, struct spec_run *ret)
+{
+    static const char *const keys[SPEC_RUN_KEYS] = {"tiles", "load", "preset"};
+
+    for (size_t i = 0; run && i < SPEC_RUN_KEYS; i++) {
+        const struct vt_yaml_node *node = vt_yaml_find(run, keys[i]);
+
+        if (node)
+            ret->at[i] = (struct spec_place){node->line, node->column};
+    }
+}
+
 static int read_yaml(const struct vt_yaml *yaml, struct spec *ret, struct vt_error *err)
 {
     VT_AUTO_FREE struct spec *spec = calloc(1, sizeof(*spec));
@@ -165,6 +178,7 @@ static int read_yaml(const struct vt_yaml *yaml, struct spec *ret, struct vt_err
     rc = vt_yaml_bind(yaml, &spec_schema, spec, err);
     if (rc < 0)
         return rc;
+    note_places(vt_yaml_find(yaml->root, "run"), &spec->run);
     roles = vt_yaml_find(yaml->root, "roles");
     for (size_t i = 0; i < spec->nroles; i++) {
         rc = check_role(spec, &spec->roles[i], roles->keys[i], roles->items[i], yaml->file, err);

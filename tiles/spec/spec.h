@@ -65,10 +65,15 @@ struct spec_role {
     struct spec_load load;
 };
 /* What the spec says about a run where neither the command line nor a setting does. */
+enum spec_run_key { SPEC_RUN_TILES, SPEC_RUN_LOAD, SPEC_RUN_PRESET, SPEC_RUN_KEYS };
+struct spec_place {
+    int line, column; /* 1-based; 0: unsaid */
+};
 struct spec_run {
     int64_t tiles; /* 0: unsaid */
     int64_t load;  /* share of the full load, millionths; 0: unsaid */
     int preset;    /* index into spec_preset_names; -1: unsaid */
+    struct spec_place at[SPEC_RUN_KEYS];
 };
 struct spec {
     char name[32];
