@@ -129,6 +129,8 @@ static int start_ramp(struct run *run, struct vt_error *err)
     ret = record_put_meta(run->record, "load.t0_ns", t0, err);
     if (ret == 0)
         ret = call_loads(run, "load.start", run->t0_ns + offset_ns, err);
+    if (ret == 0)
+        ret = run_samples_start(run, err);
     return ret < 0 ? ret : end_at(run, run->t0_ns + run->preset->ramp_ns, err);
 }
 

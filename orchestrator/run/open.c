@@ -77,9 +77,21 @@ static int take_system(struct run *run, struct vt_error *err)
     return ret < 0 ? ret : add_taps(run, err);
 }
 
+static void embedded_pids(const struct run *run, char *path, size_t size)
+{
+    snprintf(path, size, "%s/run/qemu", run->state.embed);
+}
+
+/* Of virtqemud and of libvirtd alike. */
+static void system_pids(const struct run *run, char *path, size_t size)
+{
+    (void)run;
+    snprintf(path, size, "/run/libvirt/qemu");
+}
+
 static const struct run_place places[] = {
-    {host_uri_is_embed, 0700, take_embedded},
-    {host_uri_is_system, 0711, take_system},
+    {host_uri_is_embed, 0700, take_embedded, embedded_pids},
+    {host_uri_is_system, 0711, take_system, system_pids},
 };
 
 const struct run_place *run_find_place(const char *uri)
@@ -123,6 +135,8 @@ static void host_opened(struct host *host, void *ctx, const struct host_reply *r
                  reply->info->driver, reply->info->hypervisor_version / 1000000,
                  reply->info->hypervisor_version / 1000 % 1000, reply->info->cpus,
                  run->accel == VT_ACCEL_TCG ? "TCG (emulated CPU)" : vt_accel_name(run->accel));
+    if (err.kind == VT_KIND_NONE)
+        run_ask_facts(run, &err);
     phases_done(&run->phases, &err);
 }
 

@@ -70,6 +70,18 @@ void run_reason(struct run *run, const char *code, double number, const char *fm
     vt_bus_emit(&run->bus, &event);
 }
 
+/* The host is sampled in these. */
+static bool follows_load(const struct phase *phase)
+{
+    const struct phase *const all[] = {&run_phase_ramp, &run_phase_warm, &run_phase_measure,
+                                       &run_phase_drain};
+
+    for (size_t i = 0; i < VT_COUNT(all); i++)
+        if (!strcmp(phase->name, all[i]->name))
+            return true;
+    return false;
+}
+
 static void entered(struct run *run, const struct phase *phase)
 {
     struct vt_event event = {
@@ -80,6 +92,8 @@ static void entered(struct run *run, const struct phase *phase)
         .planned_ns = phase->planned_ns ? phase->planned_ns(run) : 0,
     };
 
+    if (!follows_load(phase))
+        run_samples_stop(run);
     vt_bus_emit(&run->bus, &event);
 }
 
@@ -119,6 +133,7 @@ static void close_handle(uv_handle_t *handle)
 static void ended(struct run *run)
 {
     phases_close(&run->phases);
+    run_samples_close(run);
     vt_timer_close(&run->phase_timer, NULL);
     for (unsigned i = 0; i < run->show->nsignals; i++)
         close_handle((uv_handle_t *)&run->show->signals[i]);
@@ -285,6 +300,7 @@ static void dispose(struct run *run)
     free(run->vms);
     free(run->loads);
     free(run->check);
+    free(run->samples);
     vt_buf_dispose(&run->spec_text);
 }
 

@@ -21,6 +21,8 @@ struct run_place {
     mode_t folder_mode; /* of the run's folder: its emulators must reach config disks in it */
     /* Makes network and taps. Namespaces are entered here; the journal is open. */
     int (*take)(struct run *run, struct vt_error *err);
+    /* Where libvirt keeps the pid files of QEMUs on this machine. */
+    void (*pid_folder)(const struct run *run, char *path, size_t size);
 };
 /* NULL: a run cannot have that host. */
 const struct run_place *run_find_place(const char *uri);
@@ -51,6 +53,13 @@ int run_call_load(struct run *run, struct run_load *load, const char *op, int64_
                   int64_t timeout_ns,
                   void (*done)(void *ctx, const json_t *result, const struct vt_error *err),
                   struct vt_error *err);
+
+/* samples.c: the host's configuration, once it is open; its samples from ramp to drain. Stop may be
+ * called at any time and more than once; close comes before the loop ends. */
+int run_ask_facts(struct run *run, struct vt_error *err);
+int run_samples_start(struct run *run, struct vt_error *err); /* T0 is known */
+void run_samples_stop(struct run *run);
+void run_samples_close(struct run *run);
 
 /* A piece of a log into the event stream. vm NULL: not of a guest. */
 void run_emit_log(struct run *run, const struct run_vm *vm, const char *source, const char *name,

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * samples: what the host is, and what it does from ramp to drain. Its configuration is asked once,
+ * by the host's worker. Where the host is this machine it is sampled here each second, by short
+ * reads; what libvirt alone knows is dear (3 to 7 ms a VM and group) and therefore asked every five
+ * seconds, by the worker. One question at a time: while an answer is late, nothing waits for it.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/scope.h"
+#include "base/text.h"
+#include "orchestrator/host/sampler.h"
+#include "orchestrator/run/steps.h"
+
+#define SAMPLES_HOST "host.1" /* a run has one host */
+#define SAMPLE_NS VT_NS_PER_S
+/* Before each full second of the load, so that a sample belongs to the phase that it covers: phases
+ * end with full seconds. A loop that is later than this is a fault of its own. */
+#define AHEAD_NS (50 * VT_NS_PER_MS)
+#define LIBVIRT_EVERY 5 /* samples */
+
+struct run_samples {
+    struct run *run;
+    struct vt_timer timer;
+    struct host_sampler *sampler; /* NULL: the host is another machine */
+    int64_t next_ns, asked_ns;    /* asked_ns 0: no answer is waited for */
+    unsigned count;
+    int told; /* phase in which it was told what is missing */
+    bool on;
+};
+
+/* --- configuration --- */
+
+static void put_fact(struct run *run, const char *name, const char *value)
+{
+    char key[RECORD_META_KEY_MAX];
+
+    if (snprintf(key, sizeof(key), "config." SAMPLES_HOST ".%s", name) < (int)sizeof(key))
+        record_put_meta(run->record, key, value, NULL);
+}
+
+static void facts_answered(struct host *host, void *ctx, const struct host_reply *reply)
+{
+    struct run *run = ctx;
+    char why[VT_ERROR_TEXT_MAX + 32];
+
+    (void)host;
+    if (!run->record)
+        return;
+    if (reply->code < 0) {
+        snprintf(why, sizeof(why), "not available, because %s", reply->err.text);
+        put_fact(run, "kernel", why);
+        return;
+    }
+    for (size_t i = 0; i < reply->facts->n; i++)
+        put_fact(run, reply->facts->all[i].name, reply->facts->all[i].value);
+}
+
+int run_ask_facts(struct run *run, struct vt_error *err)
+{
+    return host_ask_facts(run->host, facts_answered, run, err);
+}
+
+/* --- samples --- */
+
+static void emit(const struct run_samples *samples, const struct run_vm *vm, const char *series,
+                 double value, const char *why)
+{
+    const struct vt_event event = {
+        .type = VT_EVENT_SAMPLE,
+        .time_ns = vt_clock_now_ns(),
+        .tile = vm ? vm->tile : 0,
+        .role = vm ? vm->role->name : NULL,
+        .source = SAMPLES_HOST,
+        .series = series,
+        .value = value,
+        .text = why,
+    };
+
+    vt_bus_emit(&samples->run->bus, &event);
+}
+
+static void put_sample(void *ctx, const struct host_sample *sample)
+{
+    char why[256];
+
+    if (sample->why)
+        snprintf(why, sizeof(why), "not available, because %s", sample->why);
+    emit(ctx, sample->domain, sample->series, sample->value, sample->why ? why : NULL);
+}
+
+static const struct run_vm *find_domain(const struct run *run, const char *name,
+                                        const struct run_vm *last)
+{
+    if (last && !strcmp(last->domain.name, name))
+        return last;
+    for (unsigned i = 0; i < run->nvms; i++)
+        if (!strcmp(run->vms[i].domain.name, name))
+            return &run->vms[i];
+    return NULL;
+}
+
+static void libvirt_answered(struct host *host, void *ctx, const struct host_reply *reply)
+{
+    struct run_samples *samples = ctx;
+    const struct run_vm *vm = NULL;
+    char series[RECORD_META_KEY_MAX];
+
+    (void)host;
+    samples->asked_ns = 0;
+    if (!samples->on)
+        return;
+    if (reply->code < 0) {
+        emit(samples, NULL, "libvirt.answer_s", NAN, reply->err.text);
+        return;
+    }
+    emit(samples, NULL, "libvirt.answer_s",
+         (double)(reply->queued_ns + reply->took_ns) / (double)VT_NS_PER_S, NULL);
+    for (size_t i = 0; i < reply->nstats; i++) {
+        const struct host_stat *stat = &reply->stats[i];
+
+        vm = find_domain(samples->run, stat->domain, vm);
+        if (vm && snprintf(series, sizeof(series), "libvirt.%s", stat->key) < (int)sizeof(series))
+            emit(samples, vm, series, stat->value, NULL);
+    }
+}
+
+static void ask_libvirt(struct run_samples *samples)
+{
+    unsigned groups = samples->sampler ? host_stats_dear : host_stats_remote;
+    int64_t now_ns = vt_clock_now_ns();
+    struct vt_error err = VT_ERROR_INIT;
+    char why[96];
+
+    if (samples->asked_ns > 0) {
+        snprintf(why, sizeof(why), "not available, because libvirt has not answered for %.1f s",
+                 (double)(now_ns - samples->asked_ns) / (double)VT_NS_PER_S);
+        emit(samples, NULL, "libvirt.answer_s", NAN, why);
+        return;
+    }
+    if (host_stats(samples->run->host, groups, libvirt_answered, samples, &err) < 0)
+        emit(samples, NULL, "libvirt.answer_s", NAN, err.text);
+    else
+        samples->asked_ns = now_ns;
+}
+
+static void take(struct run_samples *samples, int64_t now_ns)
+{
+    bool tell = samples->told != samples->run->phases.current;
+
+    samples->told = samples->run->phases.current;
+    if (samples->sampler)
+        host_sampler_take(samples->sampler, now_ns, tell, put_sample, samples);
+    if (samples->count++ % LIBVIRT_EVERY == 0)
+        ask_libvirt(samples);
+}
+
+static void on_second(struct vt_timer *timer, int64_t now_ns)
+{
+    struct run_samples *samples = timer->ctx;
+    struct vt_error err = VT_ERROR_INIT;
+
+    if (!samples->on)
+        return;
+    take(samples, now_ns);
+    do {
+        samples->next_ns += SAMPLE_NS;
+    } while (samples->next_ns <= now_ns);
+    if (vt_timer_arm(timer, samples->next_ns, &err) < 0)
+        phases_fail(&samples->run->phases, &err);
+}
+
+static int open_sampler(struct run_samples *samples, struct vt_error *err)
+{
+    const struct run *run = samples->run;
+    char folder[VT_PATH_MAX + 16];
+    const struct host_sampler_settings settings = {
+        .root = "", .pid_folder = folder, .emulated = run->accel == VT_ACCEL_TCG};
+    int ret;
+
+    run->place->pid_folder(run, folder, sizeof(folder));
+    ret = host_sampler_new(&settings, &samples->sampler, err);
+    for (unsigned i = 0; ret == 0 && i < run->nvms; i++)
+        ret = host_sampler_add(samples->sampler, &run->vms[i], run->vms[i].domain.name,
+                               run->vms[i].domain.uuid, err);
+    return ret;
+}
+
+int run_samples_start(struct run *run, struct vt_error *err)
+{
+    struct run_samples *samples = calloc(1, sizeof(*samples));
+    int ret;
+
+    if (!samples)
+        return vt_error_no_memory(err, "sample the host");
+    run->samples = samples;
+    samples->run = run;
+    samples->told = -1;
+    ret = vt_timer_init(&samples->timer, &run->loop, on_second, samples, err);
+    if (ret == 0 && host_uri_is_local(run->uri))
+        ret = open_sampler(samples, err);
+    if (ret < 0)
+        return ret;
+    samples->on = true;
+    take(samples, vt_clock_now_ns());
+    samples->next_ns = run->t0_ns - AHEAD_NS;
+    return vt_timer_arm(&samples->timer, samples->next_ns, err);
+}
+
+void run_samples_stop(struct run *run)
+{
+    struct run_samples *samples = run->samples;
+
+    if (!samples || !samples->on)
+        return;
+    samples->on = false;
+    samples->sampler = host_sampler_free(samples->sampler);
+    vt_timer_disarm(&samples->timer);
+}
+
+void run_samples_close(struct run *run)
+{
+    run_samples_stop(run);
+    if (run->samples)
+        vt_timer_close(&run->samples->timer, NULL);
+}
