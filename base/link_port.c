@@ -11,25 +11,18 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/link.h"
+#include "base/link_bottom.h"
 #include "base/scope.h"
 #include "base/text.h"
 
 #define LOOK_EVERY_MS 200
 
-enum state { NEW, WAITING, OPEN, CLOSING };
-
 struct port_link {
-    struct vt_link link;
+    struct vt_link_bottom bottom;
     int fd;
     uv_poll_t poll;
-    uv_timer_t timer; /* waiting for the host; lingering */
     struct vt_buf pending;
-    enum state state;
     bool paused, shut;
-    unsigned nhandles;
-    enum vt_link_end end;
-    struct vt_error err;
 };
 
 static struct port_link *of(struct vt_link *link)
@@ -37,33 +30,11 @@ static struct port_link *of(struct vt_link *link)
     return (struct port_link *)link;
 }
 
-static void on_handle_closed(uv_handle_t *handle)
-{
-    struct port_link *p = handle->data;
-    if (--p->nhandles > 0)
-        return;
-    struct vt_link *link = &p->link;
-    if (link->events && link->events->closed)
-        link->events->closed(link->ctx, p->end, &p->err);
-    link->ops->free(link);
-}
-
-static void finish(struct port_link *p, enum vt_link_end end)
-{
-    if (p->state == CLOSING)
-        return;
-    p->state = CLOSING;
-    p->end = end;
-    uv_poll_stop(&p->poll);
-    uv_close((uv_handle_t *)&p->poll, on_handle_closed);
-    uv_close((uv_handle_t *)&p->timer, on_handle_closed);
-}
-
 static void fail(struct port_link *p, int errnum, const char *what)
 {
-    if (p->err.code == 0)
-        vt_error_errno(&p->err, VT_KIND_INFRA, errnum, "serial port: %s", what);
-    finish(p, VT_LINK_FAILED);
+    if (p->bottom.err.code == 0)
+        vt_error_errno(&p->bottom.err, VT_KIND_INFRA, errnum, "serial port: %s", what);
+    vt_link_bottom_finish(&p->bottom, VT_LINK_FAILED);
 }
 
 static void watch(struct port_link *p);
@@ -88,26 +59,26 @@ static void flush(struct port_link *p)
         return;
     }
     vt_buf_consume(&p->pending, (size_t)n);
-    p->link.queued = p->pending.len;
-    if (p->link.queued > 0)
+    p->bottom.link.queued = p->pending.len;
+    if (p->bottom.link.queued > 0)
         return;
     if (p->shut) {
-        finish(p, VT_LINK_EOF);
+        vt_link_bottom_finish(&p->bottom, VT_LINK_EOF);
         return;
     }
     watch(p);
-    if (p->link.events->drained)
-        p->link.events->drained(p->link.ctx);
+    if (p->bottom.link.events->drained)
+        p->bottom.link.events->drained(p->bottom.link.ctx);
 }
 
 static void receive(struct port_link *p)
 {
-    struct vt_loop *loop = p->link.loop;
+    struct vt_loop *loop = p->bottom.link.loop;
     ssize_t n = read(p->fd, loop->read_buf, sizeof loop->read_buf);
     if (n > 0 && !p->shut)
-        p->link.events->data(p->link.ctx, (const uint8_t *)loop->read_buf, (size_t)n);
+        p->bottom.link.events->data(p->bottom.link.ctx, (const uint8_t *)loop->read_buf, (size_t)n);
     else if (n == 0)
-        finish(p, VT_LINK_EOF);
+        vt_link_bottom_finish(&p->bottom, VT_LINK_EOF);
     else if (n < 0 && errno != EAGAIN && errno != EINTR)
         fail(p, errno, "read");
 }
@@ -119,22 +90,22 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         fail(p, -status, "watch");
         return;
     }
-    if (p->link.queued > 0 && (events & UV_WRITABLE))
+    if (p->bottom.link.queued > 0 && (events & UV_WRITABLE))
         flush(p);
-    if (p->state == OPEN && (events & UV_READABLE))
+    if (p->bottom.state == LINK_OPEN && (events & UV_READABLE))
         receive(p);
-    else if (p->state == OPEN && (events & UV_DISCONNECT))
-        finish(p, VT_LINK_EOF);
+    else if (p->bottom.state == LINK_OPEN && (events & UV_DISCONNECT))
+        vt_link_bottom_finish(&p->bottom, VT_LINK_EOF);
 }
 
 static void watch(struct port_link *p)
 {
-    if (p->state != OPEN)
+    if (p->bottom.state != LINK_OPEN)
         return;
     int events = UV_DISCONNECT;
     if (!p->paused || p->shut)
         events |= UV_READABLE;
-    if (p->link.queued > 0)
+    if (p->bottom.link.queued > 0)
         events |= UV_WRITABLE;
     int rc = uv_poll_start(&p->poll, events, on_poll);
     if (rc < 0)
@@ -148,28 +119,29 @@ static void on_look(uv_timer_t *timer)
     if (poll(&look, 1, 0) < 0 || (look.revents & (POLLHUP | POLLERR)))
         return;
     uv_timer_stop(timer);
-    p->state = OPEN;
+    p->bottom.state = LINK_OPEN;
     watch(p);
-    if (p->state == OPEN && p->link.events->opened)
-        p->link.events->opened(p->link.ctx);
+    if (p->bottom.state == LINK_OPEN && p->bottom.link.events->opened)
+        p->bottom.link.events->opened(p->bottom.link.ctx);
 }
 
 static void port_open(struct vt_link *link)
 {
     struct port_link *p = of(link);
-    if (p->state != NEW)
+    if (p->bottom.state != LINK_NEW)
         return;
-    p->state = WAITING;
-    uv_timer_start(&p->timer, on_look, 0, LOOK_EVERY_MS);
+    p->bottom.state = LINK_OPENING;
+    uv_timer_start(&p->bottom.timer, on_look, 0, LOOK_EVERY_MS);
 }
 
 static int port_send(struct vt_link *link, const void *data, size_t len, struct vt_error *err)
 {
     struct port_link *p = of(link);
-    if (p->state != OPEN || p->shut)
-        return vt_error_set(err, VT_KIND_INFRA, p->state < OPEN ? -ENOTCONN : -EPIPE,
+    if (p->bottom.state != LINK_OPEN || p->shut)
+        return vt_error_set(err, VT_KIND_INFRA, p->bottom.state < LINK_OPEN ? -ENOTCONN : -EPIPE,
                             "send: the serial port is %s",
-                            p->state < OPEN ? "not connected on the host yet" : "ending");
+                            p->bottom.state < LINK_OPEN ? "not connected on the host yet"
+                                                        : "ending");
     if (len > link->queue_max - link->queued)
         return vt_error_set(err, VT_KIND_INFRA, -ENOBUFS,
                             "send: the peer is slow, more than %zu bytes would wait for it",
@@ -208,14 +180,6 @@ static void port_read_start(struct vt_link *link)
     watch(of(link));
 }
 
-static void port_close(struct vt_link *link)
-{
-    struct port_link *p = of(link);
-    if (p->err.code == 0 && p->state != CLOSING)
-        vt_error_set(&p->err, VT_KIND_INFRA, -ECANCELED, "the connection was closed");
-    finish(p, VT_LINK_FAILED);
-}
-
 static void on_linger_end(uv_timer_t *timer)
 {
     fail(timer->data, ETIMEDOUT, "the host does not read");
@@ -224,8 +188,8 @@ static void on_linger_end(uv_timer_t *timer)
 static void port_shut(struct vt_link *link)
 {
     struct port_link *p = of(link);
-    if (p->state != OPEN) {
-        port_close(link);
+    if (p->bottom.state != LINK_OPEN) {
+        vt_link_bottom_close(link);
         return;
     }
     if (p->shut)
@@ -233,9 +197,9 @@ static void port_shut(struct vt_link *link)
     p->shut = true;
     /* Closing the device says nothing to the host: there is no end of the peer to wait for. */
     if (link->queued == 0)
-        finish(p, VT_LINK_EOF);
+        vt_link_bottom_finish(&p->bottom, VT_LINK_EOF);
     else
-        uv_timer_start(&p->timer, on_linger_end, VT_LINK_LINGER_MS, 0);
+        uv_timer_start(&p->bottom.timer, on_linger_end, VT_LINK_LINGER_MS, 0);
 }
 
 static void port_free(struct vt_link *link)
@@ -252,7 +216,7 @@ static const struct vt_link_ops port_ops = {
     .read_stop = port_read_stop,
     .read_start = port_read_start,
     .shut = port_shut,
-    .close = port_close,
+    .close = vt_link_bottom_close,
     .free = port_free,
 };
 
@@ -268,12 +232,10 @@ int vt_link_port_new(struct vt_loop *loop, const char *path, size_t queue_max, s
     int rc = uv_poll_init(&loop->uv, &p->poll, fd);
     if (rc < 0)
         return vt_error_set(err, VT_KIND_INFRA, rc, "watch %s: %s", path, uv_strerror(rc));
-    uv_timer_init(&loop->uv, &p->timer);
-    p->poll.data = p->timer.data = p;
-    p->nhandles = 2;
-    p->link = (struct vt_link){.ops = &port_ops, .loop = loop, .queue_max = queue_max};
+    p->bottom.link = (struct vt_link){.ops = &port_ops, .loop = loop, .queue_max = queue_max};
     p->pending = (struct vt_buf)VT_BUF_INIT(queue_max);
+    vt_link_bottom_ready(&p->bottom, (uv_handle_t *)&p->poll);
     p->fd = vt_take_fd(fd);
-    *ret = &vt_take_ptr(p)->link;
+    *ret = &vt_take_ptr(p)->bottom.link;
     return 0;
 }

@@ -11,38 +11,31 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/link.h"
+#include "base/link_bottom.h"
 #include "base/scope.h"
 #include "base/text.h"
 
 /* Buffers of the queue that grew past this are given back once they are empty. */
 #define KEEP_BYTES (64U << 10)
 
-enum state { NEW, OPENING, OPEN, CLOSING };
-
 struct stream_link {
-    struct vt_link link;
+    struct vt_link_bottom bottom;
     union {
         uv_handle_t handle;
         uv_stream_t stream;
         uv_tcp_t tcp;
         uv_pipe_t pipe;
     } io;
-    uv_timer_t timer; /* opened of an fd; lingering */
     uv_connect_t connect;
     uv_write_t write;
     uv_shutdown_t shutdown;
     struct sockaddr_storage peer; /* ss_family 0: connected already */
     struct vt_buf writing, pending;
-    enum state state;
     bool in_write;     /* `write` is under way with the bytes of `writing` */
     bool shut;         /* the user's wish */
     bool peer_ended;   /* the queue is still being sent */
     bool shutting;     /* `shutdown` was started */
     bool write_failed; /* only what the peer has still said is waited for */
-    unsigned nhandles;
-    enum vt_link_end end;
-    struct vt_error err; /* why it ends */
 };
 
 static struct stream_link *of(struct vt_link *link)
@@ -50,74 +43,53 @@ static struct stream_link *of(struct vt_link *link)
     return (struct stream_link *)link;
 }
 
-static void on_handle_closed(uv_handle_t *handle)
-{
-    struct stream_link *s = handle->data;
-    if (--s->nhandles > 0)
-        return;
-    struct vt_link *link = &s->link;
-    if (link->events && link->events->closed)
-        link->events->closed(link->ctx, s->end, &s->err);
-    link->ops->free(link);
-}
-
-static void finish(struct stream_link *s, enum vt_link_end end)
-{
-    if (s->state == CLOSING)
-        return;
-    s->state = CLOSING;
-    s->end = end;
-    uv_close(&s->io.handle, on_handle_closed);
-    uv_close((uv_handle_t *)&s->timer, on_handle_closed);
-}
-
 /* The first failure is the one that is reported. */
 static void fail(struct stream_link *s, int code, const char *what)
 {
-    if (s->err.code == 0)
-        vt_error_set(&s->err, VT_KIND_INFRA, code, "%s: %s", what, uv_strerror(code));
-    finish(s, VT_LINK_FAILED);
+    if (s->bottom.err.code == 0)
+        vt_error_set(&s->bottom.err, VT_KIND_INFRA, code, "%s: %s", what, uv_strerror(code));
+    vt_link_bottom_finish(&s->bottom, VT_LINK_FAILED);
 }
 
 static void on_linger_end(uv_timer_t *timer)
 {
     struct stream_link *s = timer->data;
     if (s->peer_ended)
-        finish(s, VT_LINK_EOF);
+        vt_link_bottom_finish(&s->bottom, VT_LINK_EOF);
     else
         fail(s, UV_ETIMEDOUT, "the peer did not end the connection");
 }
 
 static void linger(struct stream_link *s)
 {
-    uv_timer_start(&s->timer, on_linger_end, VT_LINK_LINGER_MS, 0);
+    uv_timer_start(&s->bottom.timer, on_linger_end, VT_LINK_LINGER_MS, 0);
 }
 
 /* A write failed. What the peer said before (why it refused, say) may still be in our socket. */
 static void write_failed(struct stream_link *s, int code)
 {
-    if (s->write_failed || s->state != OPEN)
+    if (s->write_failed || s->bottom.state != LINK_OPEN)
         return;
     s->write_failed = true;
-    vt_error_set(&s->err, VT_KIND_INFRA, code, "write: %s", uv_strerror(code));
+    vt_error_set(&s->bottom.err, VT_KIND_INFRA, code, "write: %s", uv_strerror(code));
     if (s->peer_ended) {
-        finish(s, VT_LINK_FAILED);
+        vt_link_bottom_finish(&s->bottom, VT_LINK_FAILED);
         return;
     }
-    s->link.ops->read_start(&s->link);
-    if (s->state == OPEN)
+    s->bottom.link.ops->read_start(&s->bottom.link);
+    if (s->bottom.state == LINK_OPEN)
         linger(s);
 }
 
 static void on_shutdown(uv_shutdown_t *req, int status)
 {
     struct stream_link *s = req->data;
-    if (s->state != OPEN)
+    if (s->bottom.state != LINK_OPEN)
         return;
     if (status < 0 && status != UV_ENOTCONN) /* ENOTCONN: the peer was faster; the read tells */
         fail(s, status, "end the connection");
     else if (s->peer_ended)
-        finish(s, VT_LINK_EOF);
+        vt_link_bottom_finish(&s->bottom, VT_LINK_EOF);
     else
         linger(s);
 }
@@ -125,10 +97,10 @@ static void on_shutdown(uv_shutdown_t *req, int status)
 /* After the queue went empty: what was put off until then. */
 static void end_when_flushed(struct stream_link *s)
 {
-    if (s->state != OPEN || s->link.queued > 0 || s->shutting)
+    if (s->bottom.state != LINK_OPEN || s->bottom.link.queued > 0 || s->shutting)
         return;
     if (s->peer_ended && !s->shut) {
-        finish(s, VT_LINK_EOF);
+        vt_link_bottom_finish(&s->bottom, VT_LINK_EOF);
         return;
     }
     if (!s->shut)
@@ -154,15 +126,15 @@ static void on_written(uv_write_t *req, int status)
 {
     struct stream_link *s = req->data;
     s->in_write = false;
-    if (s->state != OPEN)
+    if (s->bottom.state != LINK_OPEN)
         return;
     if (status < 0) {
         write_failed(s, status);
         return;
     }
-    s->link.queued -= s->writing.len;
+    s->bottom.link.queued -= s->writing.len;
     empty(&s->writing);
-    if (s->link.queued > 0) {
+    if (s->bottom.link.queued > 0) {
         if (s->shut || s->peer_ended)
             linger(s);
         int rc = write_pending(s);
@@ -171,8 +143,8 @@ static void on_written(uv_write_t *req, int status)
         return;
     }
     end_when_flushed(s);
-    if (s->state == OPEN && !s->shut && s->link.events->drained)
-        s->link.events->drained(s->link.ctx);
+    if (s->bottom.state == LINK_OPEN && !s->shut && s->bottom.link.events->drained)
+        s->bottom.link.events->drained(s->bottom.link.ctx);
 }
 
 static int write_pending(struct stream_link *s)
@@ -190,10 +162,10 @@ static int write_pending(struct stream_link *s)
 static int stream_send(struct vt_link *link, const void *data, size_t len, struct vt_error *err)
 {
     struct stream_link *s = of(link);
-    if (s->state != OPEN || s->shut || s->write_failed || s->peer_ended)
-        return vt_error_set(err, VT_KIND_INFRA, s->state < OPEN ? -ENOTCONN : -EPIPE,
+    if (s->bottom.state != LINK_OPEN || s->shut || s->write_failed || s->peer_ended)
+        return vt_error_set(err, VT_KIND_INFRA, s->bottom.state < LINK_OPEN ? -ENOTCONN : -EPIPE,
                             "send: the connection is %s",
-                            s->state < OPEN ? "not open yet" : "ending");
+                            s->bottom.state < LINK_OPEN ? "not open yet" : "ending");
     if (len > link->queue_max - link->queued)
         return vt_error_set(err, VT_KIND_INFRA, -ENOBUFS,
                             "send: the peer is slow, more than %zu bytes would wait for it",
@@ -239,16 +211,16 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
     struct stream_link *s = stream->data;
     if (n > 0 && !s->shut)
-        s->link.events->data(s->link.ctx, (const uint8_t *)buf->base, (size_t)n);
+        s->bottom.link.events->data(s->bottom.link.ctx, (const uint8_t *)buf->base, (size_t)n);
     if (n >= 0)
         return;
     if (s->write_failed) {
-        finish(s, VT_LINK_FAILED);
+        vt_link_bottom_finish(&s->bottom, VT_LINK_FAILED);
     } else if (n != UV_EOF) {
         fail(s, (int)n, "read");
     } else if (s->shutting) {
         s->peer_ended = true;
-        finish(s, VT_LINK_EOF);
+        vt_link_bottom_finish(&s->bottom, VT_LINK_EOF);
     } else {
         s->peer_ended = true;
         uv_read_stop(stream);
@@ -260,7 +232,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 static void stream_read_start(struct vt_link *link)
 {
     struct stream_link *s = of(link);
-    if (s->state != OPEN || s->peer_ended)
+    if (s->bottom.state != LINK_OPEN || s->peer_ended)
         return;
     int rc = uv_read_start(&s->io.stream, on_alloc, on_read);
     if (rc < 0 && rc != UV_EALREADY)
@@ -271,22 +243,22 @@ static void stream_read_stop(struct vt_link *link)
 {
     struct stream_link *s = of(link);
     /* Once it is ending, only reading tells when the peer has ended too. */
-    if (s->state == OPEN && !s->shut && !s->write_failed)
+    if (s->bottom.state == LINK_OPEN && !s->shut && !s->write_failed)
         uv_read_stop(&s->io.stream);
 }
 
 static void opened(struct stream_link *s)
 {
-    s->state = OPEN;
-    stream_read_start(&s->link);
-    if (s->state == OPEN && s->link.events->opened)
-        s->link.events->opened(s->link.ctx);
+    s->bottom.state = LINK_OPEN;
+    stream_read_start(&s->bottom.link);
+    if (s->bottom.state == LINK_OPEN && s->bottom.link.events->opened)
+        s->bottom.link.events->opened(s->bottom.link.ctx);
 }
 
 static void on_connect(uv_connect_t *req, int status)
 {
     struct stream_link *s = req->data;
-    if (s->state != OPENING)
+    if (s->bottom.state != LINK_OPENING)
         return;
     if (status < 0)
         fail(s, status, "connect");
@@ -297,18 +269,18 @@ static void on_connect(uv_connect_t *req, int status)
 static void on_ready(uv_timer_t *timer)
 {
     struct stream_link *s = timer->data;
-    if (s->state == OPENING)
+    if (s->bottom.state == LINK_OPENING)
         opened(s);
 }
 
 static void stream_open(struct vt_link *link)
 {
     struct stream_link *s = of(link);
-    if (s->state != NEW)
+    if (s->bottom.state != LINK_NEW)
         return;
-    s->state = OPENING;
+    s->bottom.state = LINK_OPENING;
     if (s->peer.ss_family == 0) {
-        uv_timer_start(&s->timer, on_ready, 0, 0);
+        uv_timer_start(&s->bottom.timer, on_ready, 0, 0);
         return;
     }
     s->connect.data = s;
@@ -317,19 +289,11 @@ static void stream_open(struct vt_link *link)
         fail(s, rc, "connect");
 }
 
-static void stream_close(struct vt_link *link)
-{
-    struct stream_link *s = of(link);
-    if (s->err.code == 0 && s->state != CLOSING)
-        vt_error_set(&s->err, VT_KIND_INFRA, -ECANCELED, "the connection was closed");
-    finish(s, VT_LINK_FAILED);
-}
-
 static void stream_shut(struct vt_link *link)
 {
     struct stream_link *s = of(link);
-    if (s->state != OPEN) {
-        stream_close(link);
+    if (s->bottom.state != LINK_OPEN) {
+        vt_link_bottom_close(link);
         return;
     }
     if (s->shut || s->write_failed)
@@ -355,7 +319,7 @@ static const struct vt_link_ops stream_ops = {
     .read_stop = stream_read_stop,
     .read_start = stream_read_start,
     .shut = stream_shut,
-    .close = stream_close,
+    .close = vt_link_bottom_close,
     .free = stream_free,
 };
 
@@ -364,18 +328,9 @@ static struct stream_link *stream_alloc(struct vt_loop *loop, size_t queue_max)
     struct stream_link *s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
-    s->link = (struct vt_link){.ops = &stream_ops, .loop = loop, .queue_max = queue_max};
+    s->bottom.link = (struct vt_link){.ops = &stream_ops, .loop = loop, .queue_max = queue_max};
     s->writing = s->pending = (struct vt_buf)VT_BUF_INIT(queue_max);
     return s;
-}
-
-/* The stream's handle is there: from here on it ends by finish(). */
-static void stream_ready(struct stream_link *s)
-{
-    s->io.handle.data = s;
-    uv_timer_init(&s->link.loop->uv, &s->timer);
-    s->timer.data = s;
-    s->nhandles = 2;
 }
 
 int vt_link_tcp_new(struct vt_loop *loop, const struct sockaddr *peer, size_t queue_max,
@@ -397,8 +352,8 @@ int vt_link_tcp_new(struct vt_loop *loop, const struct sockaddr *peer, size_t qu
     if (rc < 0)
         return vt_error_set(err, VT_KIND_INFRA, rc, "make a socket: %s", uv_strerror(rc));
     uv_tcp_nodelay(&s->io.tcp, 1);
-    stream_ready(s);
-    *ret = &vt_take_ptr(s)->link;
+    vt_link_bottom_ready(&s->bottom, &s->io.handle);
+    *ret = &vt_take_ptr(s)->bottom.link;
     return 0;
 }
 
@@ -417,15 +372,15 @@ int vt_link_fd_new(struct vt_loop *loop, int fd_given, size_t queue_max, struct 
     int rc = tcp ? uv_tcp_init(&loop->uv, &s->io.tcp) : uv_pipe_init(&loop->uv, &s->io.pipe, 0);
     if (rc < 0)
         return vt_error_set(err, VT_KIND_INFRA, rc, "take over a socket: %s", uv_strerror(rc));
-    stream_ready(s);
+    vt_link_bottom_ready(&s->bottom, &s->io.handle);
     rc = tcp ? uv_tcp_open(&s->io.tcp, fd) : uv_pipe_open(&s->io.pipe, fd);
     if (rc < 0) {
-        vt_link_close(&vt_take_ptr(s)->link); /* its handles go through the loop */
+        vt_link_close(&vt_take_ptr(s)->bottom.link); /* its handles go through the loop */
         return vt_error_set(err, VT_KIND_INFRA, rc, "take over a socket: %s", uv_strerror(rc));
     }
     fd = -1;
     if (tcp)
         uv_tcp_nodelay(&s->io.tcp, 1);
-    *ret = &vt_take_ptr(s)->link;
+    *ret = &vt_take_ptr(s)->bottom.link;
     return 0;
 }
