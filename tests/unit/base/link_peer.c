@@ -4,7 +4,36 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <cmocka.h>
+
+struct vt_loop loop;
+struct link_peer a, b;
+
+int link_setup(void **state)
+{
+    (void)state;
+    return vt_loop_init(&loop, NULL);
+}
+
+int link_teardown(void **state)
+{
+    (void)state;
+    vt_link_close(a.link);
+    vt_link_close(b.link);
+    vt_loop_dispose(&loop);
+    vt_buf_dispose(&a.got);
+    vt_buf_dispose(&b.got);
+    memset(&a, 0, sizeof a);
+    memset(&b, 0, sizeof b);
+    return 0;
+}
+
+void link_sockets(int fds[2])
+{
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+}
 
 static void opened(void *ctx)
 {
@@ -61,17 +90,17 @@ static void on_tick(uv_timer_t *timer)
     ++*(unsigned *)timer->data;
 }
 
-static void run(struct vt_loop *loop, bool (*done)(const void *), const void *ctx)
+static void run(bool (*done)(const void *), const void *ctx)
 {
     unsigned ticks = 0;
     uv_timer_t guard;
-    uv_timer_init(&loop->uv, &guard);
+    uv_timer_init(&loop.uv, &guard);
     guard.data = &ticks;
     uv_timer_start(&guard, on_tick, TICK_MS, TICK_MS);
     while (!done(ctx) && ticks < TICKS_MAX)
-        uv_run(&loop->uv, UV_RUN_ONCE);
+        uv_run(&loop.uv, UV_RUN_ONCE);
     uv_close((uv_handle_t *)&guard, NULL);
-    uv_run(&loop->uv, UV_RUN_NOWAIT); /* the guard is on our stack: its end runs in this turn */
+    uv_run(&loop.uv, UV_RUN_NOWAIT); /* the guard is on our stack: its end runs in this turn */
     assert_true(done(ctx));
 }
 
@@ -80,9 +109,9 @@ static bool is_set(const void *ctx)
     return *(const unsigned *)ctx != 0;
 }
 
-void run_until(struct vt_loop *loop, const unsigned *flag)
+void run_until(const unsigned *flag)
 {
-    run(loop, is_set, flag);
+    run(is_set, flag);
 }
 
 struct wanted_bytes {
@@ -96,8 +125,8 @@ static bool has_bytes(const void *ctx)
     return wanted->buf->len >= wanted->len;
 }
 
-void run_until_bytes(struct vt_loop *loop, const struct vt_buf *buf, size_t len)
+void run_until_bytes(const struct vt_buf *buf, size_t len)
 {
     struct wanted_bytes wanted = {buf, len};
-    run(loop, has_bytes, &wanted);
+    run(has_bytes, &wanted);
 }

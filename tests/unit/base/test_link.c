@@ -18,30 +18,6 @@
 #include "base/rng.h"
 #include "link_peer.h"
 
-#define QUEUE_MAX (256U << 10)
-
-static struct vt_loop loop;
-static struct link_peer a, b;
-
-static int setup(void **state)
-{
-    (void)state;
-    return vt_loop_init(&loop, NULL);
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    vt_link_close(a.link);
-    vt_link_close(b.link);
-    vt_loop_dispose(&loop);
-    vt_buf_dispose(&a.got);
-    vt_buf_dispose(&b.got);
-    memset(&a, 0, sizeof a);
-    memset(&b, 0, sizeof b);
-    return 0;
-}
-
 static void attach_fd(struct link_peer *peer, int fd)
 {
     struct vt_link *link;
@@ -52,14 +28,14 @@ static void attach_fd(struct link_peer *peer, int fd)
 static void open_pair(void)
 {
     int fds[2];
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    link_sockets(fds);
     attach_fd(&a, fds[0]);
     attach_fd(&b, fds[1]);
     vt_link_open(a.link);
     vt_link_open(b.link);
     assert_int_equal(a.opened, 0); /* only from the loop */
-    run_until(&loop, &a.opened);
-    run_until(&loop, &b.opened);
+    run_until(&a.opened);
+    run_until(&b.opened);
 }
 
 static void fill_random(uint8_t *data, size_t len)
@@ -77,7 +53,7 @@ static void test_bytes_arrive_in_order(void **state)
     assert_int_equal(vt_link_send(a.link, "one ", 4, NULL), 0);
     assert_int_equal(vt_link_send(a.link, "two", 3, NULL), 0);
     assert_int_equal(vt_link_queued(a.link), 0); /* the kernel took it at once */
-    run_until_bytes(&loop, &b.got, 7);
+    run_until_bytes(&b.got, 7);
     assert_memory_equal(b.got.data, "one two", 7);
 }
 
@@ -105,10 +81,10 @@ static void test_queue_is_bounded_and_ordered(void **state)
         else
             uv_run(&loop.uv, UV_RUN_ONCE);
     }
-    run_until_bytes(&loop, &b.got, TOTAL);
+    run_until_bytes(&b.got, TOTAL);
     assert_int_equal(b.got.len, TOTAL);
     assert_memory_equal(b.got.data, data, TOTAL);
-    run_until(&loop, &a.drained);
+    run_until(&a.drained);
     free(data);
 }
 
@@ -122,7 +98,7 @@ static void test_read_stop_holds_data_back(void **state)
         uv_run(&loop.uv, UV_RUN_NOWAIT);
     assert_int_equal(b.got.len, 0);
     vt_link_read_start(b.link);
-    run_until_bytes(&loop, &b.got, 1);
+    run_until_bytes(&b.got, 1);
 }
 
 static void test_shut_sends_what_is_queued(void **state)
@@ -138,8 +114,8 @@ static void test_shut_sends_what_is_queued(void **state)
     vt_link_shut(a.link);
     vt_link_shut(a.link);
     assert_int_equal(vt_link_send(a.link, "x", 1, NULL), -EPIPE);
-    run_until(&loop, &b.closed);
-    run_until(&loop, &a.closed);
+    run_until(&b.closed);
+    run_until(&a.closed);
     assert_int_equal(b.got.len, total);
     assert_int_equal(b.end, VT_LINK_EOF);
     assert_int_equal(a.end, VT_LINK_EOF);
@@ -152,10 +128,10 @@ static void test_peer_that_half_closes_gets_the_rest(void **state)
     static uint8_t data[QUEUE_MAX], back[65536];
     int fds[2];
     fill_random(data, sizeof data);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    link_sockets(fds);
     attach_fd(&a, fds[0]);
     vt_link_open(a.link);
-    run_until(&loop, &a.opened);
+    run_until(&a.opened);
     size_t total = 0, got = 0;
     while (vt_link_send(a.link, data, 65536, NULL) == 0)
         total += 65536;
@@ -168,7 +144,7 @@ static void test_peer_that_half_closes_gets_the_rest(void **state)
             if (back[i] != data[(got + (size_t)i) % 65536])
                 fail_msg("byte %zu differs", got + (size_t)i);
     }
-    run_until(&loop, &a.closed);
+    run_until(&a.closed);
     assert_int_equal(a.end, VT_LINK_EOF);
     close(fds[1]);
 }
@@ -177,12 +153,12 @@ static void test_shut_gives_up_on_a_silent_peer(void **state)
 {
     (void)state;
     int fds[2];
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    link_sockets(fds);
     attach_fd(&a, fds[0]);
     vt_link_open(a.link);
-    run_until(&loop, &a.opened);
+    run_until(&a.opened);
     vt_link_shut(a.link);
-    run_until(&loop, &a.closed);
+    run_until(&a.closed);
     assert_int_equal(a.end, VT_LINK_FAILED);
     assert_int_equal(a.err.code, -ETIMEDOUT);
     close(fds[1]);
@@ -193,16 +169,16 @@ static void test_last_words_are_read_after_a_failed_write(void **state)
 {
     (void)state;
     int fds[2];
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    link_sockets(fds);
     attach_fd(&a, fds[0]);
     vt_link_open(a.link);
-    run_until(&loop, &a.opened);
+    run_until(&a.opened);
     assert_int_equal(write(fds[1], "go away", 7), 7);
     close(fds[1]);
     struct vt_error err = VT_ERROR_INIT;
     assert_int_equal(vt_link_send(a.link, "hello", 5, &err), -EPIPE);
     assert_int_equal(a.got.len, 0);
-    run_until(&loop, &a.closed);
+    run_until(&a.closed);
     assert_int_equal(a.got.len, 7);
     assert_memory_equal(a.got.data, "go away", 7);
     assert_int_equal(a.end, VT_LINK_FAILED);
@@ -222,10 +198,10 @@ static void test_close_inside_data(void **state)
     open_pair();
     b.on_data = close_it;
     assert_int_equal(vt_link_send(a.link, "x", 1, NULL), 0);
-    run_until(&loop, &b.closed);
+    run_until(&b.closed);
     assert_int_equal(b.end, VT_LINK_FAILED);
     assert_int_equal(b.err.code, -ECANCELED);
-    run_until(&loop, &a.closed);
+    run_until(&a.closed);
     assert_int_equal(a.end, VT_LINK_EOF);
 }
 
@@ -233,12 +209,12 @@ static void test_close_inside_opened(void **state)
 {
     (void)state;
     int fds[2];
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    link_sockets(fds);
     close(fds[1]);
     attach_fd(&a, fds[0]);
     a.on_opened = close_it;
     vt_link_open(a.link);
-    run_until(&loop, &a.closed);
+    run_until(&a.closed);
     assert_int_equal(a.err.code, -ECANCELED);
 }
 
@@ -246,11 +222,11 @@ static void test_close_before_open(void **state)
 {
     (void)state;
     int fds[2];
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    link_sockets(fds);
     close(fds[1]);
     attach_fd(&a, fds[0]);
     vt_link_close(a.link);
-    run_until(&loop, &a.closed);
+    run_until(&a.closed);
     assert_int_equal(a.opened, 0);
 }
 
@@ -264,7 +240,7 @@ static void test_close_with_a_write_under_way(void **state)
         ;
     assert_true(vt_link_queued(a.link) > 0);
     vt_link_close(a.link);
-    run_until(&loop, &a.closed);
+    run_until(&a.closed);
 }
 
 static int listen_on_loopback(struct sockaddr_in *ret)
@@ -290,11 +266,11 @@ static void test_tcp_connects(void **state)
     assert_int_equal(vt_link_send(a.link, "x", 1, NULL), -ENOTCONN);
     vt_link_open(a.link);
     assert_int_equal(vt_link_send(a.link, "x", 1, NULL), -ENOTCONN);
-    run_until(&loop, &a.opened);
+    run_until(&a.opened);
     attach_fd(&b, accept4(server, NULL, NULL, SOCK_CLOEXEC));
     vt_link_open(b.link);
     assert_int_equal(vt_link_send(a.link, "ping", 4, NULL), 0);
-    run_until_bytes(&loop, &b.got, 4);
+    run_until_bytes(&b.got, 4);
     close(server);
 }
 
@@ -309,7 +285,7 @@ static void test_refused_connection_is_closed_not_opened(void **state)
     link_peer_attach(&a, link);
     vt_link_open(a.link);
     assert_int_equal(a.closed, 0);
-    run_until(&loop, &a.closed);
+    run_until(&a.closed);
     assert_int_equal(a.opened, 0);
     assert_int_equal(a.end, VT_LINK_FAILED);
     assert_int_equal(a.err.code, -ECONNREFUSED);
@@ -328,11 +304,11 @@ static void test_reset_is_a_failure(void **state)
                      0);
     link_peer_attach(&a, link);
     vt_link_open(a.link);
-    run_until(&loop, &a.opened);
+    run_until(&a.opened);
     int fd = accept4(server, NULL, NULL, SOCK_CLOEXEC);
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
     close(fd);
-    run_until(&loop, &a.closed);
+    run_until(&a.closed);
     assert_int_equal(a.end, VT_LINK_FAILED);
     assert_int_equal(a.err.code, -ECONNRESET);
     close(server);
@@ -363,15 +339,15 @@ static void test_port_carries_bytes_both_ways(void **state)
     link_peer_attach(&a, link);
     vt_link_open(a.link);
     assert_int_equal(a.opened, 0);
-    run_until(&loop, &a.opened);
+    run_until(&a.opened);
     assert_int_equal(vt_link_send(a.link, "to host", 7, NULL), 0);
     assert_int_equal(read(host, back, sizeof back), 7);
     assert_string_equal(back, "to host");
     assert_int_equal(write(host, "to guest", 8), 8);
-    run_until_bytes(&loop, &a.got, 8);
+    run_until_bytes(&a.got, 8);
     assert_memory_equal(a.got.data, "to guest", 8);
     close(host);
-    run_until(&loop, &a.closed);
+    run_until(&a.closed);
 }
 
 /* A port takes little at a time: the queue empties as the host reads. */
@@ -387,7 +363,7 @@ static void test_port_queues_what_the_host_does_not_read(void **state)
     assert_int_equal(vt_link_port_new(&loop, path, QUEUE_MAX, &link, NULL), 0);
     link_peer_attach(&a, link);
     vt_link_open(a.link);
-    run_until(&loop, &a.opened);
+    run_until(&a.opened);
     assert_int_equal(vt_link_send(a.link, data, sizeof data, NULL), 0);
     assert_true(vt_link_queued(a.link) > 0);
     size_t got = 0;
@@ -399,32 +375,37 @@ static void test_port_queues_what_the_host_does_not_read(void **state)
             uv_run(&loop.uv, UV_RUN_ONCE);
     }
     assert_memory_equal(back, data, sizeof data);
-    run_until(&loop, &a.drained);
+    run_until(&a.drained);
     close(host);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_bytes_arrive_in_order, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_queue_is_bounded_and_ordered, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_read_stop_holds_data_back, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_shut_sends_what_is_queued, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_peer_that_half_closes_gets_the_rest, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_shut_gives_up_on_a_silent_peer, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_last_words_are_read_after_a_failed_write, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_close_inside_data, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_close_inside_opened, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_close_before_open, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_close_with_a_write_under_way, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_tcp_connects, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_refused_connection_is_closed_not_opened, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_reset_is_a_failure, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_port_carries_bytes_both_ways, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_port_queues_what_the_host_does_not_read, setup,
-                                        teardown),
+        cmocka_unit_test_setup_teardown(test_bytes_arrive_in_order, link_setup, link_teardown),
+        cmocka_unit_test_setup_teardown(test_queue_is_bounded_and_ordered, link_setup,
+                                        link_teardown),
+        cmocka_unit_test_setup_teardown(test_read_stop_holds_data_back, link_setup, link_teardown),
+        cmocka_unit_test_setup_teardown(test_shut_sends_what_is_queued, link_setup, link_teardown),
+        cmocka_unit_test_setup_teardown(test_peer_that_half_closes_gets_the_rest, link_setup,
+                                        link_teardown),
+        cmocka_unit_test_setup_teardown(test_shut_gives_up_on_a_silent_peer, link_setup,
+                                        link_teardown),
+        cmocka_unit_test_setup_teardown(test_last_words_are_read_after_a_failed_write, link_setup,
+                                        link_teardown),
+        cmocka_unit_test_setup_teardown(test_close_inside_data, link_setup, link_teardown),
+        cmocka_unit_test_setup_teardown(test_close_inside_opened, link_setup, link_teardown),
+        cmocka_unit_test_setup_teardown(test_close_before_open, link_setup, link_teardown),
+        cmocka_unit_test_setup_teardown(test_close_with_a_write_under_way, link_setup,
+                                        link_teardown),
+        cmocka_unit_test_setup_teardown(test_tcp_connects, link_setup, link_teardown),
+        cmocka_unit_test_setup_teardown(test_refused_connection_is_closed_not_opened, link_setup,
+                                        link_teardown),
+        cmocka_unit_test_setup_teardown(test_reset_is_a_failure, link_setup, link_teardown),
+        cmocka_unit_test_setup_teardown(test_port_carries_bytes_both_ways, link_setup,
+                                        link_teardown),
+        cmocka_unit_test_setup_teardown(test_port_queues_what_the_host_does_not_read, link_setup,
+                                        link_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

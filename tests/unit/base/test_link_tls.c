@@ -17,10 +17,6 @@
 #include "base/link.h"
 #include "link_peer.h"
 
-#define QUEUE_MAX (256U << 10)
-
-static struct vt_loop loop;
-static struct link_peer a, b; /* a: client, b: server */
 static char ca_dir[64];
 static struct vt_ca *ca, *other_ca;
 static struct vt_identity server_id, client_id;
@@ -71,25 +67,6 @@ static int teardown_all(void **state)
     return rmdir(ca_dir);
 }
 
-static int setup(void **state)
-{
-    (void)state;
-    return vt_loop_init(&loop, NULL);
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    vt_link_close(a.link);
-    vt_link_close(b.link);
-    vt_loop_dispose(&loop);
-    vt_buf_dispose(&a.got);
-    vt_buf_dispose(&b.got);
-    memset(&a, 0, sizeof a);
-    memset(&b, 0, sizeof b);
-    return 0;
-}
-
 static void attach_tls(struct link_peer *peer, int fd, SSL_CTX *ctx, bool server, const char *name)
 {
     struct vt_link *below, *link;
@@ -99,10 +76,11 @@ static void attach_tls(struct link_peer *peer, int fd, SSL_CTX *ctx, bool server
     vt_link_open(link);
 }
 
+/* a is the client, b the server. */
 static void start_pair(SSL_CTX *client, SSL_CTX *server, const char *name)
 {
     int fds[2];
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    link_sockets(fds);
     attach_tls(&a, fds[0], client, false, name);
     attach_tls(&b, fds[1], server, true, NULL);
 }
@@ -110,8 +88,8 @@ static void start_pair(SSL_CTX *client, SSL_CTX *server, const char *name)
 static void open_pair(const char *name)
 {
     start_pair(client_ctx, server_ctx, name);
-    run_until(&loop, &a.opened);
-    run_until(&loop, &b.opened);
+    run_until(&a.opened);
+    run_until(&b.opened);
 }
 
 static void test_both_sides_know_each_other(void **state)
@@ -124,9 +102,9 @@ static void test_both_sides_know_each_other(void **state)
     assert_false(vt_cert_has_name(cert, "web-2"));
     X509_free(cert);
     assert_int_equal(vt_link_send(a.link, "ping", 4, NULL), 0);
-    run_until_bytes(&loop, &b.got, 4);
+    run_until_bytes(&b.got, 4);
     assert_int_equal(vt_link_send(b.link, "pong!", 5, NULL), 0);
-    run_until_bytes(&loop, &a.got, 5);
+    run_until_bytes(&a.got, 5);
     assert_memory_equal(a.got.data, "pong!", 5);
 }
 
@@ -139,13 +117,13 @@ static void test_host_name_is_checked(void **state)
 static void expect_client_refuses(const char *name, const char *says)
 {
     start_pair(client_ctx, server_ctx, name);
-    run_until(&loop, &a.closed);
+    run_until(&a.closed);
     assert_int_equal(a.opened, 0);
     assert_int_equal(a.end, VT_LINK_FAILED);
     assert_int_equal(a.err.kind, VT_KIND_REFUSED);
     if (!strstr(a.err.text, says))
         fail_msg("'%s' does not say '%s'", a.err.text, says);
-    run_until(&loop, &b.closed);
+    run_until(&b.closed);
 }
 
 static void test_wrong_host_name_is_refused(void **state)
@@ -164,11 +142,11 @@ static void test_wrong_address_is_refused(void **state)
 static void expect_server_refuses(SSL_CTX *client, const char *says)
 {
     start_pair(client, server_ctx, "127.0.0.1");
-    run_until(&loop, &b.closed);
+    run_until(&b.closed);
     assert_int_equal(b.opened, 0);
     if (!strstr(b.err.text, says))
         fail_msg("'%s' does not say '%s'", b.err.text, says);
-    run_until(&loop, &a.closed);
+    run_until(&a.closed);
     assert_int_equal(a.end, VT_LINK_FAILED);
     if (!strstr(a.err.text, "alert"))
         fail_msg("'%s' does not name the alert", a.err.text);
@@ -221,7 +199,7 @@ static void test_client_may_come_without_certificate(void **state)
     SSL_CTX *ctx;
     assert_int_equal(vt_tls_client_ctx(vt_ca_cert(ca), NULL, &ctx, NULL), 0);
     start_pair(ctx, server_ctx, "127.0.0.1");
-    run_until(&loop, &b.opened);
+    run_until(&b.opened);
     assert_null(vt_link_peer_cert(b.link));
     SSL_CTX_free(ctx);
 }
@@ -237,7 +215,7 @@ static void test_self_signed_is_trusted_by_who_has_it(void **state)
     assert_int_equal(vt_tls_server_ctx(&id, NULL, &server, NULL), 0);
     assert_int_equal(vt_tls_client_ctx(id.cert, NULL, &client, NULL), 0);
     start_pair(client, server, "127.0.0.1");
-    run_until(&loop, &a.opened);
+    run_until(&a.opened);
     SSL_CTX_free(server);
     SSL_CTX_free(client);
     vt_identity_dispose(&id);
@@ -253,10 +231,10 @@ static void test_shut_is_an_orderly_end(void **state)
         total += sizeof data;
     assert_true(vt_link_queued(a.link) > 0);
     vt_link_shut(a.link);
-    run_until(&loop, &b.closed);
+    run_until(&b.closed);
     assert_int_equal(b.end, VT_LINK_EOF);
     assert_int_equal(b.got.len, total);
-    run_until(&loop, &a.closed);
+    run_until(&a.closed);
     assert_int_equal(a.end, VT_LINK_EOF);
 }
 
@@ -267,7 +245,7 @@ static void test_fin_without_close_notify_is_truncation(void **state)
     open_pair("127.0.0.1");
     assert_int_equal(vt_link_send(a.link, "x", 1, NULL), 0);
     vt_link_shut(a.link->below);
-    run_until(&loop, &b.closed);
+    run_until(&b.closed);
     assert_int_equal(b.got.len, 1);
     assert_int_equal(b.end, VT_LINK_TRUNCATED);
 }
@@ -276,11 +254,11 @@ static void test_end_inside_the_handshake_is_a_failure(void **state)
 {
     (void)state;
     int fds[2];
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    link_sockets(fds);
     attach_tls(&a, fds[0], client_ctx, false, NULL);
     uv_run(&loop.uv, UV_RUN_NOWAIT);
     close(fds[1]);
-    run_until(&loop, &a.closed);
+    run_until(&a.closed);
     assert_int_equal(a.end, VT_LINK_FAILED);
 }
 
@@ -288,11 +266,11 @@ static void test_garbage_is_refused(void **state)
 {
     (void)state;
     int fds[2];
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    link_sockets(fds);
     attach_tls(&b, fds[1], server_ctx, true, NULL);
     assert_int_equal(write(fds[0], "GET / HTTP/1.0\r\n\r\n", 18), 18);
     assert_int_equal(shutdown(fds[0], SHUT_WR), 0);
-    run_until(&loop, &b.closed);
+    run_until(&b.closed);
     assert_int_equal(b.end, VT_LINK_FAILED);
     assert_int_equal(b.err.kind, VT_KIND_REFUSED);
     close(fds[0]);
@@ -311,7 +289,7 @@ static void test_close_inside_data_stops_the_rest(void **state)
     b.on_data = close_it;
     assert_int_equal(vt_link_send(a.link, "one", 3, NULL), 0); /* two records, read at once */
     assert_int_equal(vt_link_send(a.link, "two", 3, NULL), 0);
-    run_until(&loop, &b.closed);
+    run_until(&b.closed);
     assert_int_equal(b.got.len, 3);
     assert_int_equal(b.err.code, -ECANCELED);
 }
@@ -321,8 +299,8 @@ static void test_close_inside_opened(void **state)
     (void)state;
     start_pair(client_ctx, server_ctx, "127.0.0.1");
     a.on_opened = close_it;
-    run_until(&loop, &a.closed);
-    run_until(&loop, &b.closed);
+    run_until(&a.closed);
+    run_until(&b.closed);
 }
 
 static void test_queue_bound_holds_through_tls(void **state)
@@ -333,7 +311,7 @@ static void test_queue_bound_holds_through_tls(void **state)
     /* Sealed it would be longer than the queue may be. */
     assert_int_equal(vt_link_send(a.link, data, sizeof data, NULL), -ENOBUFS);
     assert_int_equal(vt_link_send(a.link, data, sizeof data - 1024, NULL), 0);
-    run_until_bytes(&loop, &b.got, sizeof data - 1024);
+    run_until_bytes(&b.got, sizeof data - 1024);
     assert_int_equal(a.closed, 0);
 }
 
@@ -391,13 +369,13 @@ static void test_tickets_and_key_updates_do_no_harm(void **state)
     SSL_CTX_use_PrivateKey(ctx, server_id.key);
     SSL_CTX_set_num_tickets(ctx, 4);
     struct stock stock = {.ctx = ctx, .server = true, .script = serve_with_extras};
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    link_sockets(fds);
     pthread_t thread = start_stock(&stock, fds[1]);
     attach_tls(&a, fds[0], client_ctx, false, "127.0.0.1");
-    run_until_bytes(&loop, &a.got, 11);
+    run_until_bytes(&a.got, 11);
     assert_memory_equal(a.got.data, "hello again", 11);
     assert_int_equal(vt_link_send(a.link, "ping", 4, NULL), 0);
-    run_until(&loop, &a.closed);
+    run_until(&a.closed);
     assert_int_equal(a.end, VT_LINK_EOF);
     pthread_join(thread, NULL);
     assert_int_equal(stock.result, 0);
@@ -417,10 +395,10 @@ static void test_tls_1_2_is_refused(void **state)
     SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
     SSL_CTX_set_max_proto_version(ctx, TLS1_2_VERSION);
     struct stock stock = {.ctx = ctx, .script = no_script};
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    link_sockets(fds);
     pthread_t thread = start_stock(&stock, fds[0]);
     attach_tls(&b, fds[1], server_ctx, true, NULL);
-    run_until(&loop, &b.closed);
+    run_until(&b.closed);
     assert_int_equal(b.opened, 0);
     assert_non_null(strstr(b.err.text, "unsupported protocol"));
     pthread_join(thread, NULL);
@@ -428,7 +406,7 @@ static void test_tls_1_2_is_refused(void **state)
     SSL_CTX_free(ctx);
 }
 
-#define T(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define T(test) cmocka_unit_test_setup_teardown(test, link_setup, link_teardown)
 
 int main(void)
 {

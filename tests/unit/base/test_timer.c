@@ -9,8 +9,6 @@
 #include "base/clock.h"
 #include "link_peer.h"
 
-static struct vt_loop loop;
-
 struct seen {
     struct vt_timer timer;
     unsigned fired, closed;
@@ -52,7 +50,7 @@ static void finish(struct seen *seen)
 {
     vt_timer_close(&seen->timer, on_closed);
     vt_timer_close(&seen->timer, on_closed);
-    run_until(&loop, &seen->closed);
+    run_until(&seen->closed);
     assert_int_equal(seen->closed, 1);
     vt_loop_dispose(&loop);
 }
@@ -74,7 +72,7 @@ static void test_a_past_time_fires_at_once_and_once(void **state)
     (void)state;
     struct seen seen;
     start(&seen, -VT_NS_PER_S);
-    run_until(&loop, &seen.fired);
+    run_until(&seen.fired);
     for (int i = 0; i < 50; i++)
         uv_run(&loop.uv, UV_RUN_NOWAIT);
     assert_int_equal(seen.fired, 1);
@@ -88,7 +86,7 @@ static void test_the_latest_arming_counts(void **state)
     start(&seen, 3600 * VT_NS_PER_S);
     seen.wanted_ns = vt_clock_now_ns() + VT_NS_PER_MS;
     assert_int_equal(vt_timer_arm(&seen.timer, seen.wanted_ns, NULL), 0);
-    run_until(&loop, &seen.fired);
+    run_until(&seen.fired);
     assert_false(seen.early);
     finish(&seen);
 }
