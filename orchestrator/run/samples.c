@@ -28,7 +28,9 @@ struct run_samples {
     struct run *run;
     struct vt_timer timer;
     struct host_sampler *sampler; /* NULL: the host is another machine */
-    int64_t next_ns, asked_ns;    /* asked_ns 0: no answer is waited for */
+    int64_t next_ns;
+    int64_t now_ns;   /* of what is emitted */
+    int64_t asked_ns; /* 0: no answer is waited for */
     unsigned count;
     int told; /* phase in which it was told what is missing */
     bool on;
@@ -73,7 +75,7 @@ static void emit(const struct run_samples *samples, const struct run_vm *vm, con
 {
     const struct vt_event event = {
         .type = VT_EVENT_SAMPLE,
-        .time_ns = vt_clock_now_ns(),
+        .time_ns = samples->now_ns,
         .tile = vm ? vm->tile : 0,
         .role = vm ? vm->role->name : NULL,
         .source = SAMPLES_HOST,
@@ -115,6 +117,7 @@ static void libvirt_answered(struct host *host, void *ctx, const struct host_rep
     samples->asked_ns = 0;
     if (!samples->on)
         return;
+    samples->now_ns = vt_clock_now_ns();
     if (reply->code < 0) {
         emit(samples, NULL, "libvirt.answer_s", NAN, reply->err.text);
         return;
@@ -133,20 +136,19 @@ static void libvirt_answered(struct host *host, void *ctx, const struct host_rep
 static void ask_libvirt(struct run_samples *samples)
 {
     unsigned groups = samples->sampler ? host_stats_dear : host_stats_remote;
-    int64_t now_ns = vt_clock_now_ns();
     struct vt_error err = VT_ERROR_INIT;
     char why[96];
 
     if (samples->asked_ns > 0) {
         snprintf(why, sizeof(why), "not available, because libvirt has not answered for %.1f s",
-                 (double)(now_ns - samples->asked_ns) / (double)VT_NS_PER_S);
+                 (double)(samples->now_ns - samples->asked_ns) / (double)VT_NS_PER_S);
         emit(samples, NULL, "libvirt.answer_s", NAN, why);
         return;
     }
     if (host_stats(samples->run->host, groups, libvirt_answered, samples, &err) < 0)
         emit(samples, NULL, "libvirt.answer_s", NAN, err.text);
     else
-        samples->asked_ns = now_ns;
+        samples->asked_ns = samples->now_ns;
 }
 
 static void take(struct run_samples *samples, int64_t now_ns)
@@ -154,6 +156,7 @@ static void take(struct run_samples *samples, int64_t now_ns)
     bool tell = samples->told != samples->run->phases.current;
 
     samples->told = samples->run->phases.current;
+    samples->now_ns = now_ns;
     if (samples->sampler)
         host_sampler_take(samples->sampler, now_ns, tell, put_sample, samples);
     if (samples->count++ % LIBVIRT_EVERY == 0)
