@@ -5,8 +5,11 @@
  * So drivers are pure, replayable and can be fuzzed.
  *
  * Order of calls: plan* (all steps of the window, before it begins) ; then for each connection
- * conn_init -> (request -> on_bytes* )* -> conn_fini. on_eof stands for on_bytes where the peer
- * ended the stream while an answer was awaited.
+ * conn_init -> [enter -> on_bytes*] -> (request -> on_bytes* )* -> conn_fini. on_eof stands for
+ * on_bytes where the peer ended the stream while an answer was awaited.
+ *
+ * Where the peer speaks first, request and enter may append nothing: on_bytes then sees the
+ * greeting and answers with DRIVER_SEND.
  */
 #ifndef VTILE_TILES_LOAD_DRIVER_H
 #define VTILE_TILES_LOAD_DRIVER_H
@@ -19,12 +22,6 @@
 #include "base/rng.h"
 #include "base/text.h"
 #include "tiles/spec/spec.h"
-
-enum driver_kind {
-    DRIVER_STREAM, /* bytes over a connection of the engine */
-    DRIVER_JOB,    /* a child process an operation */
-    DRIVER_POLLFD, /* a client library with a descriptor of its own */
-};
 
 /* What on_bytes says of the bytes so far. */
 enum driver_verdict {
@@ -53,9 +50,10 @@ struct driver_target {
 
 struct driver {
     const char *name; /* "web" */
-    enum driver_kind kind;
     bool tls;
-    bool pooled; /* any connection serves any session; else a session keeps one of its own */
+    /* Any connection serves any session. Else a session keeps one of its own from its first step
+     * to its last: operation 0 begins it on a new connection, the last operation ends it. */
+    bool pooled;
     uint16_t port;
     const char *const *operations;
     unsigned noperations;
@@ -72,6 +70,10 @@ struct driver {
     size_t conn_bytes;
     void (*conn_init)(void *conn, const struct driver_target *target);
     void (*conn_fini)(void *conn);
+    /* Not pooled only: brings a new connection to where a session goes on whose next step is not
+     * operation 0: one met in the middle, before T0, or one whose connection was lost. Not counted
+     * as an operation. */
+    void (*enter)(void *conn, const struct driver_step *step, struct vt_buf *out);
     /* Appends the request; remembers in conn what the answer must be. */
     void (*request)(void *conn, const struct driver_step *step, struct vt_buf *out);
     /* *used <= len: bytes taken. why: points to a static text with WRONG and BAD. */
@@ -81,6 +83,9 @@ struct driver {
     /* Body bytes of the answer just finished; false: the server wants the connection closed. */
     uint64_t (*answer_bytes)(const void *conn);
     bool (*keep)(const void *conn);
+    /* Whether that answer acknowledged something that must be kept from then on: found again after
+     * the window under the step's sequence number. NULL: it never does. */
+    bool (*acknowledges)(const void *conn);
 };
 
 #endif

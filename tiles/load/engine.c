@@ -415,7 +415,7 @@ static int check_config(const struct engine_config *config, struct vt_error *err
     const struct spec_load *load = config->load;
     const struct schedule *schedule = config->schedule;
 
-    if (driver->kind != DRIVER_STREAM || !driver->pooled)
+    if (!driver->pooled)
         return vt_error_set(err, VT_KIND_CONFIG, -ENOTSUP,
                             "load of %s: this engine drives pooled connections only", driver->name);
     if (load->connections < 1 || load->connections > CONNECTIONS_MAX)

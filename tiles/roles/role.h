@@ -16,6 +16,7 @@
 
 #define ROLE_PEERS_MAX 8
 #define ROLE_CHILDREN_MAX 8
+#define ROLE_SHARED_MAX 4
 
 struct role_peer {
     char role[16];
@@ -26,12 +27,14 @@ struct role_peer {
 struct role_guest {
     const char *role, *address;
     unsigned tile;
+    unsigned tiles[ROLE_SHARED_MAX]; /* all that it serves; one but for a shared database */
+    unsigned ntiles;
     uint64_t seed;       /* of contents: differs by run, tile and role */
     uint64_t data_bytes; /* of generated contents */
     unsigned vcpus;
     bool log_requests;
     const char *files_dir;                      /* the role's files/ */
-    const char *data_dir;                       /* writable, empty at first */
+    const char *data_dir; /* writable; empty at first, as it was left after a restart */
     const char *run_dir;                        /* writable: generated configuration, pid files */
     const char *cert_file, *key_file, *ca_file; /* this guest's identity, for TLS servers */
     struct role_peer peers[ROLE_PEERS_MAX];
@@ -49,6 +52,24 @@ struct role_log {
     const char *file; /* under run_dir */
 };
 
+/* One operation that the guest has done for itself, as a load second counts it. */
+struct role_done {
+    unsigned operation;  /* index into the role's operations */
+    int64_t intended_ns; /* since T0 */
+    int64_t response_ns, service_ns;
+    uint64_t bytes;
+    const char *failed; /* why, NULL: it has not */
+};
+/* What work() may ask and tell; valid until it returns. */
+struct role_work {
+    int64_t t0_ns; /* vt_clock_now_ns() of this guest */
+    int64_t ramp_ns, warm_ns, measure_ns;
+    const struct spec_jobs *jobs;
+    bool (*stopping)(void *ctx); /* asked at least twice a second; then return soon */
+    void (*done)(void *ctx, const struct role_done *done); /* from any thread of the work */
+    void *ctx;
+};
+
 /* Run one at a time on a worker thread of the agent; may block. Each may be called again after it
  * failed. */
 struct role_guest_ops {
@@ -56,8 +77,15 @@ struct role_guest_ops {
     int (*start)(struct role_guest *guest, struct vt_error *err);
     /* 0 when a real answer came from the server, -EAGAIN when not yet. */
     int (*ready)(struct role_guest *guest, struct vt_error *err);
-    /* After the window: facts for the record, as members of *facts ("errors": n, ...). */
+    /* After the window: facts for the record, as members of *facts ("errors": n, ...). Facts that
+     * must be zero have names that begin with "wrong." and make a run INVALID when they are not.
+     * Where a driver's answers were acknowledged (driver.h) and this guest is who keeps them, it
+     * writes run_dir/kept.<role>.<tile>.bits: bit i (of byte i / 8, from the lowest) is set when
+     * what that role's step with sequence i asked for is there. */
     int (*check)(struct role_guest *guest, json_t *facts, struct vt_error *err);
+    /* Load that the guest makes by itself (jobs with deadlines, storage, network): from T0 until
+     * the window's end, on a thread of its own. NULL: none. */
+    int (*work)(struct role_guest *guest, const struct role_work *work, struct vt_error *err);
     const struct role_log *logs; /* to fetch after the window; a NULL name ends */
 };
 
@@ -68,6 +96,9 @@ struct role {
     const char *const *peers; /* roles of the same tile it needs, NULL-terminated */
     const struct role_guest_ops *guest;
     const struct driver *driver; /* NULL: not driven from outside */
+    /* Of work(); a role has a driver or work, not both. */
+    const char *const *operations;
+    unsigned noperations;
 };
 
 /* NULL when unknown. */

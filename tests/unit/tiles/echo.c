@@ -104,7 +104,6 @@ static const char *const operations[] = {"even", "odd"};
 
 #define ECHO_DRIVER(with_tls)                                                                \
     {                                                                                        \
-        .name = "echo", .kind = DRIVER_STREAM, .tls = (with_tls), .pooled = true,            \
         .operations = operations, .noperations = 2, .conn_bytes = sizeof(struct echo_conn),  \
         .conn_init = echo_init, .conn_fini = echo_fini, .request = echo_request,             \
         .on_bytes = echo_on_bytes, .on_eof = echo_on_eof, .answer_bytes = echo_answer_bytes, \

@@ -217,7 +217,6 @@ static bool web_keep(const void *conn)
 
 const struct driver web_driver = {
     .name = "web",
-    .kind = DRIVER_STREAM,
     .tls = true,
     .pooled = true,
     .port = WEB_PORT,
