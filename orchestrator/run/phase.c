@@ -35,13 +35,13 @@ static void remember_failure(struct phases *phases, const struct vt_error *err)
     if (phases->failure.kind != VT_KIND_NONE)
         return;
     phases->failure = *err;
-    phases->events->failed(phases->run, &phases->table[phases->current], err);
+    phases->events->failed(phases->run, phases->table[phases->current], err);
 }
 
 static void on_deadline(uv_timer_t *timer)
 {
     struct phases *phases = timer->data;
-    const struct phase *phase = &phases->table[phases->current];
+    const struct phase *phase = phases->table[phases->current];
     struct vt_error err = VT_ERROR_INIT;
 
     vt_error_set(&err, VT_KIND_INFRA, -ETIMEDOUT, "%s did not end within %lld s", phase->name,
@@ -61,7 +61,7 @@ static bool skipped(const struct phases *phases, const struct phase *phase)
 
 static void start_phase(struct phases *phases)
 {
-    const struct phase *phase = &phases->table[phases->current];
+    const struct phase *phase = phases->table[phases->current];
     int64_t deadline_ns = phase->deadline_ns ? phase->deadline_ns(phases->run) : 0;
     struct vt_error err = VT_ERROR_INIT;
 
@@ -82,7 +82,7 @@ static void undo_next(struct phases *phases)
         phases->events->entered(phases->run, &teardown);
     }
     while (--phases->current >= 0) {
-        const struct phase *phase = &phases->table[phases->current];
+        const struct phase *phase = phases->table[phases->current];
 
         if (!phases->entered[phases->current] || !phase->undo)
             continue;
@@ -99,7 +99,7 @@ static void advance(struct phases *phases)
         return;
     if (!phases->undoing) {
         while (++phases->current < (int)phases->count) {
-            if (skipped(phases, &phases->table[phases->current]))
+            if (skipped(phases, phases->table[phases->current]))
                 continue;
             start_phase(phases);
             return;
@@ -139,7 +139,7 @@ void phases_undone(struct phases *phases, const struct vt_error *err)
         return;
     phases->undo_done = true;
     if (err && err->kind != VT_KIND_NONE)
-        phases->events->undo_failed(phases->run, &phases->table[phases->current], err);
+        phases->events->undo_failed(phases->run, phases->table[phases->current], err);
     schedule_next(phases);
 }
 
@@ -148,16 +148,16 @@ void phases_interrupt(struct phases *phases)
     phases->interrupts++;
     if (!phases->running)
         return;
-    if (phases->interrupts == 1 && phases->table[phases->current].stop)
-        phases->table[phases->current].stop(phases->run);
-    else if (phases->interrupts >= 2 || !phases->table[phases->current].always)
+    if (phases->interrupts == 1 && phases->table[phases->current]->stop)
+        phases->table[phases->current]->stop(phases->run);
+    else if (phases->interrupts >= 2 || !phases->table[phases->current]->always)
         end_phase(phases);
 }
 
 void phases_fail(struct phases *phases, const struct vt_error *err)
 {
     if (phases->undoing || phases->current < 0 || phases->current >= (int)phases->count ||
-        (phases->running && phases->table[phases->current].always))
+        (phases->running && phases->table[phases->current]->always))
         return;
     remember_failure(phases, err);
     if (phases->running)
@@ -167,7 +167,7 @@ void phases_fail(struct phases *phases, const struct vt_error *err)
 bool phases_in(const struct phases *phases, const char *name)
 {
     return !phases->undoing && phases->current >= 0 && phases->current < (int)phases->count &&
-           !strcmp(phases->table[phases->current].name, name);
+           !strcmp(phases->table[phases->current]->name, name);
 }
 
 void phases_close(struct phases *phases)

@@ -47,7 +47,7 @@ struct phases_events {
 struct phases {
     /* the caller fills */
     struct vt_loop *loop;
-    const struct phase *table;
+    const struct phase *const *table;
     unsigned count;
     const struct phases_events *events;
     struct run *run;

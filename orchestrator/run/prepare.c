@@ -7,13 +7,12 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/scope.h"
 #include "base/text.h"
 #include "orchestrator/run/steps.h"
 
 #define STEP_TIMEOUT_NS (300 * VT_NS_PER_S)
 #define READY_TIMEOUT_NS (STEP_TIMEOUT_NS - 10 * VT_NS_PER_S)
-
-static void guest_step(struct run_vm *vm);
 
 static void fail(struct run *run, const char *what, const char *who, const struct vt_error *err)
 {
@@ -76,32 +75,7 @@ static void prepare_loads(struct run *run)
     }
 }
 
-static void guest_done(void *ctx, const json_t *result, const struct vt_error *err)
-{
-    struct run_vm *vm = ctx;
-    struct run *run = vm->run;
-
-    (void)result;
-    if (!phases_in(&run->phases, run_phase_prepare.name))
-        return;
-    if (err) {
-        fail(run, vm->prepared ? vm->servers_started ? "wait for" : "start" : "prepare", vm->agent,
-             err);
-        return;
-    }
-    if (!vm->prepared) {
-        vm->prepared = true;
-    } else if (!vm->servers_started) {
-        vm->servers_started = true;
-    } else {
-        vm->ready = true;
-        run_note(run, VT_LEVEL_INFO, "%s serves", vm->agent);
-        if (--run->waiting == 0)
-            prepare_loads(run);
-        return;
-    }
-    guest_step(vm);
-}
+/* --- guests --- */
 
 static json_t *prepare_params(const struct run_vm *vm)
 {
@@ -114,29 +88,65 @@ static json_t *prepare_params(const struct run_vm *vm)
                      vm->run->preset->log_requests);
 }
 
+static json_t *start_params(const struct run_vm *vm)
+{
+    (void)vm;
+    return json_object();
+}
+
+static json_t *ready_params(const struct run_vm *vm)
+{
+    (void)vm;
+    return json_pack("{s:I}", "timeout_ns", (json_int_t)READY_TIMEOUT_NS);
+}
+
+/* What a guest is asked, in order; run_vm.prepare_step is the next. */
+static const struct {
+    const char *op;
+    json_t *(*params)(const struct run_vm *vm);
+    const char *failed, *late; /* for messages: "<failed> web-1", "web-1 <late>" */
+} steps[] = {
+    {"prepare", prepare_params, "prepare", "is not prepared"},
+    {"start", start_params, "start", "has not started its servers"},
+    {"ready", ready_params, "wait for", "does not serve"},
+};
+
+static void guest_done(void *ctx, const json_t *result, const struct vt_error *err);
+
 static void guest_step(struct run_vm *vm)
 {
-    struct run *run = vm->run;
+    json_t *params = steps[vm->prepare_step].params(vm);
     struct vt_error err = VT_ERROR_INIT;
-    const char *op = "prepare";
-    json_t *params;
 
-    if (!vm->prepared) {
-        params = prepare_params(vm);
-    } else if (!vm->servers_started) {
-        op = "start";
-        params = json_object();
-    } else {
-        op = "ready";
-        params = json_pack("{s:I}", "timeout_ns", (json_int_t)READY_TIMEOUT_NS);
-    }
     if (!params)
         vt_error_no_memory(&err, "parameters");
     else
-        hub_call(run->hub, vm->agent, op, params, STEP_TIMEOUT_NS, guest_done, vm, &err);
+        hub_call(vm->run->hub, vm->agent, steps[vm->prepare_step].op, params, STEP_TIMEOUT_NS,
+                 guest_done, vm, &err);
     json_decref(params);
     if (err.kind != VT_KIND_NONE)
-        fail(run, op, vm->agent, &err);
+        fail(vm->run, steps[vm->prepare_step].failed, vm->agent, &err);
+}
+
+static void guest_done(void *ctx, const json_t *result, const struct vt_error *err)
+{
+    struct run_vm *vm = ctx;
+    struct run *run = vm->run;
+
+    (void)result;
+    if (!phases_in(&run->phases, run_phase_prepare.name))
+        return;
+    if (err) {
+        fail(run, steps[vm->prepare_step].failed, vm->agent, err);
+        return;
+    }
+    if (++vm->prepare_step < VT_COUNT(steps)) {
+        guest_step(vm);
+        return;
+    }
+    run_note(run, VT_LEVEL_INFO, "%s serves", vm->agent);
+    if (--run->waiting == 0)
+        prepare_loads(run);
 }
 
 static int start(struct run *run, struct vt_error *err)
@@ -159,11 +169,8 @@ static void late(struct run *run, struct vt_error *err)
     for (unsigned i = 0; i < run->nvms; i++) {
         const struct run_vm *vm = &run->vms[i];
 
-        if (!vm->ready) {
-            vt_error_wrap(err, "%s %s", vm->agent,
-                          !vm->prepared          ? "is not prepared"
-                          : !vm->servers_started ? "has not started its servers"
-                                                 : "does not serve");
+        if (vm->prepare_step < VT_COUNT(steps)) {
+            vt_error_wrap(err, "%s %s", vm->agent, steps[vm->prepare_step].late);
             return;
         }
     }

@@ -306,15 +306,12 @@ static void dispose(struct run *run)
 
 static int run_all(struct run *run, struct vt_error *err)
 {
-    struct phase phases[VT_COUNT(table)];
     int ret = set_up(run, err);
 
     if (ret < 0)
         return ret;
-    for (size_t i = 0; i < VT_COUNT(table); i++)
-        phases[i] = *table[i];
     run->phases = (struct phases){.loop = &run->loop,
-                                  .table = phases,
+                                  .table = table,
                                   .count = VT_COUNT(table),
                                   .events = &phase_events,
                                   .run = run};

@@ -40,7 +40,8 @@ struct run_vm {
     char agent[32]; /* "web-1" */
     char config_path[VT_PATH_MAX];
     uint64_t journal_id; /* of the domain */
-    bool started, up, prepared, servers_started, ready;
+    bool started, up;
+    unsigned prepare_step; /* prepare.c */
 };
 
 /* The load of one driven role of one tile. */

@@ -60,7 +60,7 @@ static void undo(struct run *run)
 {
     struct vt_error err = VT_ERROR_INIT;
 
-    vt_buf_printf(&run->trace, "-%s ", run->phases.table[run->phases.current].name);
+    vt_buf_printf(&run->trace, "-%s ", run->phases.table[run->phases.current]->name);
     if (run->undo_fails)
         vt_error_set(&err, VT_KIND_INFRA, -EBUSY, "cannot take back");
     phases_undone(&run->phases, &err);
@@ -78,16 +78,15 @@ static void late_b(struct run *run, struct vt_error *err)
     vt_error_wrap(err, "still missing: x");
 }
 
-static const struct phase table[] = {
-    {.name = "a", .start = start_a, .undo = undo},
-    {.name = "b",
-     .start = start_b,
-     .stop = stop_b,
-     .undo = undo,
-     .deadline_ns = soon,
-     .late = late_b},
-    {.name = "c", .start = start_c, .undo = undo, .always = true},
-};
+static const struct phase phase_a = {.name = "a", .start = start_a, .undo = undo};
+static const struct phase phase_b = {.name = "b",
+                                     .start = start_b,
+                                     .stop = stop_b,
+                                     .undo = undo,
+                                     .deadline_ns = soon,
+                                     .late = late_b};
+static const struct phase phase_c = {.name = "c", .start = start_c, .undo = undo, .always = true};
+static const struct phase *const table[] = {&phase_a, &phase_b, &phase_c};
 
 static void entered(struct run *run, const struct phase *phase)
 {
