@@ -243,10 +243,10 @@ static void put_mitigations(struct host_facts *facts, const char *root)
     snprintf(path, sizeof(path), "%s" CPU_FOLDER "/vulnerabilities", root);
     n = scandir(path, &entries, is_entry, alphasort);
     for (int i = 0; i < n; i++) {
-        if (snprintf(name, sizeof(name), "mitigations.%s", entries[i]->d_name) <
-                (int)sizeof(name) &&
-            i < 128) {
-            snprintf(path, sizeof(path), CPU_FOLDER "/vulnerabilities/%s", entries[i]->d_name);
+        const char *of = entries[i]->d_name;
+
+        if (snprintf(name, sizeof(name), "mitigations.%s", of) < (int)sizeof(name)) {
+            snprintf(path, sizeof(path), CPU_FOLDER "/vulnerabilities/%s", of);
             put_file(facts, root, name, path, "it cannot be read");
         }
         free(entries[i]);

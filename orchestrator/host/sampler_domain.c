@@ -300,7 +300,7 @@ static void take_domain(struct sampler_domains *domains, const struct sampler_ti
                         struct sampler_domain *d)
 {
     double tick_ns = (double)VT_NS_PER_S / (double)sysconf(_SC_CLK_TCK), rest_ns;
-    uint64_t ticks, others_ns = 0;
+    uint64_t ticks = 0, others_ns = 0;
 
     if (d->pid > 0 && !read_ticks(domains, d, &ticks))
         forget(domains, d, "its QEMU has ended");

@@ -179,6 +179,9 @@ wait_until 120 started || die "no embedded domain"
 kill_run
 start_run --spec web --host qemu:///system
 wait_until 300 loaded || die "no load"
+# The daemon's QEMUs are found and sampled too.
+jq -es 'map(select(.source == "host.1" and .role == "web" and .series == "vcpu.0.run_delay" and .value != null)) | length > 0' \
+    "$work/events" >/dev/null || die "no sample of a vCPU thread"
 jq -es 'map(select(.type == "note" and .level == "error")) == []' "$work/events" >/dev/null || die "errors"
 kill_run
 refused 'a dead run' --host qemu:///system
