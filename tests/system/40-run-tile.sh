@@ -6,30 +6,12 @@
 # score recomputed offline, the server's log replayed against the schedule, a second run refused
 # while the first holds the host, nothing left behind.
 set -euo pipefail
-source "$(dirname "$0")/wait-until.sh"
+source "$(dirname "$0")/run-case.sh"
 
-[ "$(id -u)" -eq 0 ] || { echo "needs root"; exit 77; }
-vtile=$VTILE_BUILD/vtile
-work=$(mktemp -d /tmp/vr.XXXXXX)
-export VTILE_STATE=$work/s VTILE_RUNTIME=$work/r
-pid=
-clean_up() {
-    [ -z "$pid" ] || kill -INT "$pid" 2>/dev/null || true
-    [ -z "$pid" ] || wait "$pid" 2>/dev/null || true
-    "$vtile" clean >/dev/null 2>&1 || true
-    rm -rf "$work"
-}
-trap clean_up EXIT
-die() {
-    echo "FAILED: $*"
-    grep -v '"type":"[sl]' "$work/events" 2>/dev/null | tail -n 20 || true
-    exit 1
-}
 in_phase() {
-    grep -q "\"type\":\"phase\".*\"phase\":\"$1\"" "$work/events" || ! kill -0 "$pid" 2>/dev/null
+    grep -q "\"type\":\"phase\".*\"phase\":\"$1\"" "$work/events" || run_ended
 }
 
-"$vtile" image build >/dev/null
 "$vtile" run --json --host embed --seed 42 >"$work/events" 2>"$work/err" &
 pid=$!
 wait_until 400 in_phase measure || die "no measure phase"
@@ -40,11 +22,7 @@ code=0
 [ "$code" -ne 0 ] || die "a second run was let in"
 grep -q "$pid" "$work/second" || die "the second run does not say who holds the host: $(cat "$work/second")"
 
-code=0
-wait "$pid" || code=$?
-pid=
-cat "$work/err"
-[ "$code" -eq 0 ] || die "exit code $code"
+ends 0
 
 python3 - "$work/events" <<'PY' || die "result line"
 import json, sys
@@ -82,10 +60,5 @@ tar -xf "$archive" -C "$work/x"
 "$VTILE_BUILD/tests/redraw" "$work/x/record.sqlite" 1 web >"$work/schedule" || die "redraw"
 python3 "$(dirname "$0")/replay.py" "$work/x/record.sqlite" "$work/schedule" 1 web || die "replay"
 
-# Only what is this run's own: others may be at work on this machine.
-mark=$(sed -n 's/.*"text":"run \([0-9a-f]\{6\}\).*/vt-\1/p' "$work/events" | head -n 1)
-[ -n "$mark" ] || die "no run id"
-left=$(ip netns list | grep "^$mark" || true; find "$VTILE_RUNTIME" "$VTILE_STATE/journal" -mindepth 1
-    ip -o link show | grep "$mark" || true; pgrep -f "guest=$mark" || true)
-[ -z "$left" ] || die "left behind: $left"
+nothing_left
 echo "score $(python3 -c 'import json,sys; print(json.loads(open(sys.argv[1]).readlines()[-1])["score"])' "$work/events")"

@@ -5,43 +5,26 @@
 # A VM that booted but cannot be heard is told apart from one that did not boot: its link is down,
 # or (frames are dropped on the bridge, as Docker's firewall does) its link is up. Exit code 4, nothing left.
 set -euo pipefail
-source "$(dirname "$0")/wait-until.sh"
+source "$(dirname "$0")/run-case.sh"
 
-[ "$(id -u)" -eq 0 ] || { echo "needs root"; exit 77; }
-vtile=$VTILE_BUILD/vtile
-work=$(mktemp -d /tmp/vq.XXXXXX)
-export VTILE_STATE=$work/s VTILE_RUNTIME=$work/r
-trap '"$vtile" clean >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
-die() {
-    echo "FAILED: $*"
-    grep -v '"type":"[sl]' "$work/out" | tail -n 20
-    exit 1
-}
-
-# The run's own namespace, from the id that it prints first.
-namespace() {
-    sed -n 's/.*"text":"run \([0-9a-f]\{6\}\).*/vt-\1/p' "$work/out" | head -n 1
-}
 has_tap() {
-    ip -n "$(namespace)" -o link show up 2>/dev/null | grep -q -- '-001'
+    ip -n "$(mark)" -o link show up 2>/dev/null | grep -q -- '-001'
 }
 
 has_carrier() {
-    ip -n "$(namespace)" -o link show up 2>/dev/null | grep -- '-001' | grep -q 'LOWER_UP'
+    ip -n "$(mark)" -o link show up 2>/dev/null | grep -- '-001' | grep -q 'LOWER_UP'
 }
 
 # break_run WHEN COMMAND...: starts a run, and breaks its network as soon as WHEN holds.
 break_run() {
     local when=$1
     shift
-    "$vtile" run --json --spec origin --host embed --boot-timeout "25 s" >"$work/out" 2>&1 &
+    "$vtile" run --json --spec origin --host embed --boot-timeout "25 s" >"$work/events" 2>&1 &
     pid=$!
     wait_until 60 "$when" || die "never $when"
-    "$@" "$(namespace)"
-    code=0
-    wait "$pid" || code=$?
-    [ "$code" -eq 4 ] || die "exit code $code, not 4"
-    [ -z "$(find "$VTILE_RUNTIME" "$VTILE_STATE/journal" -mindepth 1)" ] || die "left behind"
+    "$@" "$(mark)"
+    ends 4
+    nothing_left
 }
 
 link_down() {
@@ -54,9 +37,8 @@ frames_dropped() {
     ip -n "$1" link set dev "$tap" nomaster
 }
 
-"$vtile" image build >/dev/null
 break_run has_tap link_down
-grep -q 'booted, but its link is down' "$work/out" || die "the link is not named"
+grep -q 'booted, but its link is down' "$work/events" || die "the link is not named"
 break_run has_carrier frames_dropped
-grep -q 'silent although their VMs booted and their links are up' "$work/out" || die "not told apart"
-grep -q 'FORWARD policy of DROP' "$work/out" || die "the likely rule is not named"
+grep -q 'silent although their VMs booted and their links are up' "$work/events" || die "not told apart"
+grep -q 'FORWARD policy of DROP' "$work/events" || die "the likely rule is not named"
