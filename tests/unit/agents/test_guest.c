@@ -67,8 +67,10 @@ static int check(struct role_guest *guest, json_t *facts, struct vt_error *err)
 }
 
 static const struct role_log logs[] = {{"big", "big.log"}, {"absent", "absent.log"}, {NULL, NULL}};
-static const struct role_guest_ops ops = {prepare, start, ready, check, logs};
-static const struct role_guest_ops slow_ops = {prepare, start, never_ready, check, logs};
+static const struct role_guest_ops ops = {
+    .prepare = prepare, .start = start, .ready = ready, .check = check, .logs = logs};
+static const struct role_guest_ops slow_ops = {
+    .prepare = prepare, .start = start, .ready = never_ready, .check = check, .logs = logs};
 static const struct role role = {.name = "test", .guest = &ops};
 static const struct role slow_role = {.name = "test", .guest = &slow_ops};
 
