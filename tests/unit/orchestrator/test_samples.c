@@ -28,7 +28,7 @@ static struct {
 struct fixture {
     struct run run;
     struct vt_sink sink; /* found again by offset */
-    unsigned seconds; /* samples of mem.available_bytes */
+    unsigned seconds;    /* samples of mem.available_bytes */
     unsigned late, answers, stats;
     unsigned after_stop;
     bool stopped, answered, closed;
