@@ -78,15 +78,12 @@ static void try_later(struct uplink *u, const struct vt_error *err)
 static void conn_closed(void *ctx, const struct vt_error *err)
 {
     struct uplink *u = ctx;
-    bool enrolled = u->stage == ENROLLING && u->identity.cert;
     struct vt_error why = u->why.code ? u->why : *err;
     vt_error_clear(&u->why);
     u->conn = NULL;
     uv_timer_stop(&u->timer);
     if (u->closing)
         uv_close((uv_handle_t *)&u->timer, on_timer_closed);
-    else if (enrolled)
-        dial(u);
     else
         try_later(u, &why);
 }
@@ -152,9 +149,10 @@ static int take_enrolled(struct uplink *u, const struct wire_frame *frame, struc
     u->identity.cert = cert;
     if (u->config.cert_file)
         rc = vt_identity_save(&u->identity, u->config.cert_file, u->config.key_file, err);
-    if (rc == 0)
-        wire_conn_close(u->conn); /* conn_closed dials anew */
-    return rc;
+    if (rc < 0)
+        return rc;
+    u->stage = GREETING;
+    return send_hello(u, WIRE_HELLO, err);
 }
 
 /* --- frames --- */

@@ -26,7 +26,7 @@
 enum wire_type {
     WIRE_ENROL = 1, /* agent: {"v":1,"min":1,"agent":name,"token":...,"csr":PEM} on a connection
                        without certificate */
-    WIRE_ENROLLED,  /* controller: {"cert":PEM}; the agent then connects anew with it */
+    WIRE_ENROLLED,  /* controller: {"cert":PEM}; HELLO follows, later connections come with it */
     WIRE_HELLO,     /* agent: {"v":1,"min":1,"agent":name,"duty":"guest|client|host",...} */
     WIRE_WELCOME,   /* controller: {"v":chosen,"heartbeat_ns":...,"silence_ns":...} */
     WIRE_REFUSED,   /* either: {"text":...}; the connection ends. Handled by wire/conn.h */

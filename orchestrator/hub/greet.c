@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who comes in: accept, TLS, then either ENROL (no certificate) or HELLO (with it), within a time.
+ * Who comes in: accept, TLS, then ENROL where it has no certificate yet, and HELLO, within a time.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -141,22 +141,22 @@ static int take_enrol(struct hub_peer *peer, const struct wire_frame *frame, str
     agent->token_good = false;
     agent->enrolled = true;
     peer->enrolled = true;
+    memcpy(peer->cert_hash, agent->cert_hash, sizeof peer->cert_hash);
     json_t *json = json_pack("{s:s}", "cert", pem.data);
     rc = wire_conn_send_json(peer->conn, WIRE_ENROLLED, 0, json, err);
     json_decref(json);
-    if (rc == 0)
-        wire_conn_close(peer->conn);
     return rc;
 }
 
 static const char *const duty_names[] = {"guest", "client", "host"};
 
+/* Where it has just enrolled, the token spoke for it, and for the key of that certificate. */
 static int check_hello(struct hub_peer *peer, const struct wire_hello *hello,
                        struct hub_agent **ret, struct vt_error *err)
 {
     struct hub_agent *agent = hub_find(peer->hub, hello->agent);
-    X509 *cert = vt_link_peer_cert(wire_conn_link(peer->conn));
-    bool named = cert && vt_cert_has_name(cert, hello->agent);
+    X509 *cert = peer->has_cert ? vt_link_peer_cert(wire_conn_link(peer->conn)) : NULL;
+    bool named = peer->enrolled || (cert && vt_cert_has_name(cert, hello->agent));
     X509_free(cert);
     if (!agent || !named)
         return vt_error_set(err, VT_KIND_REFUSED, -EACCES,
@@ -211,13 +211,14 @@ static int conn_frame(void *ctx, const struct wire_frame *frame, struct vt_error
         return hub_receive(peer->agent, frame, err);
     if (!peer->greeter) /* its agent came again meanwhile */
         return vt_error_set(err, VT_KIND_REFUSED, -ECONNRESET, "the agent has come again");
-    if (frame->type == WIRE_ENROL && !peer->has_cert)
+    bool known = peer->has_cert || peer->enrolled;
+    if (frame->type == WIRE_ENROL && !known)
         return take_enrol(peer, frame, err);
-    if (frame->type == WIRE_HELLO && peer->has_cert)
+    if (frame->type == WIRE_HELLO && known)
         return take_hello(peer, frame, err);
     return vt_error_set(err, VT_KIND_REFUSED, -EACCES, "%s",
-                        peer->has_cert ? "say hello first"
-                                       : "without a certificate nothing but enrolment is possible");
+                        known ? "say hello first"
+                              : "without a certificate nothing but enrolment is possible");
 }
 
 static void conn_opened(void *ctx)

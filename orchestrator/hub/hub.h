@@ -2,8 +2,8 @@
 /*
  * hub: the controller's end of all agents: listens, enrols, checks, calls, passes on what they
  * send. TLS 1.3, certificates on both sides; who has none may do one thing: trade a one-time token
- * for a certificate, which then is the only one that this agent may come with. Everything on the
- * loop's thread.
+ * for a certificate, which then is the only one that this agent may come with again. Everything on
+ * the loop's thread.
  *
  * Whatever an agent sends is a stranger's: its form, numbers and rate are checked here, and an
  * agent that breaks the rules loses its connection (agent_lost says why). Strangers cost at most
@@ -36,7 +36,7 @@ enum hub_duty { HUB_GUEST, HUB_CLIENT, HUB_HOST };
 
 /* Any may be NULL. Nothing is called from inside hub_new, hub_expect or hub_call. */
 struct hub_events {
-    /* It came, with the right certificate and duty: calls go through from now on. */
+    /* It came, with the right token or certificate, and duty: calls go through from now on. */
     void (*agent_up)(void *ctx, const char *agent);
     /* It went. It may come back. Its open calls have failed before this. */
     void (*agent_lost)(void *ctx, const char *agent, const struct vt_error *err);

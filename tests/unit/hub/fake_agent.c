@@ -91,6 +91,7 @@ void fake_take_cert(struct fake_agent *agent, EVP_PKEY *key, struct vt_identity 
     assert_int_equal(vt_cert_read(pem, strlen(pem), &ret->cert, NULL), 0);
     json_decref(json);
     ret->key = key;
+    wire_conn_close(agent->conn);
     run_until(agent->loop, &agent->closed, 1);
 }
 

@@ -42,6 +42,52 @@ static void test_the_right_agent_comes_in(void **state)
     assert_int_equal(seen.refused, 0);
 }
 
+/* Waits for the certificate; the connection stays. */
+static void enrol_and_stay(EVP_PKEY **ret_key)
+{
+    assert_int_equal(vt_key_make(ret_key, NULL), 0);
+    hub_rig_dial(&one, NULL);
+    fake_send_enrol(&one, "web-1", token, *ret_key);
+    run_until(&loop, &one.frames, 1);
+    assert_int_equal(one.last_type, WIRE_ENROLLED);
+}
+
+static void test_hello_follows_enrolment(void **state)
+{
+    (void)state;
+    EVP_PKEY *key;
+    enrol_and_stay(&key);
+    fake_send_hello(&one, "web-1", "guest");
+    run_until(&loop, &seen.up, 1);
+    assert_string_equal(seen.agent, "web-1");
+    EVP_PKEY_free(key);
+}
+
+static void test_enrolment_is_for_one_name(void **state)
+{
+    (void)state;
+    EVP_PKEY *key;
+    enrol_and_stay(&key);
+    fake_send_hello(&one, "client", "client");
+    run_until(&loop, &one.closed, 1);
+    assert_non_null(strstr(one.err.text, "not the one it was given last"));
+    assert_int_equal(seen.up, 0);
+    EVP_PKEY_free(key);
+}
+
+static void test_rearming_voids_an_enrolment_under_way(void **state)
+{
+    (void)state;
+    EVP_PKEY *key;
+    enrol_and_stay(&key);
+    assert_int_equal(hub_rearm(hub, "web-1", NULL), 0);
+    fake_send_hello(&one, "web-1", "guest");
+    run_until(&loop, &one.closed, 1);
+    assert_non_null(strstr(one.err.text, "not the one it was given last"));
+    assert_int_equal(seen.up, 0);
+    EVP_PKEY_free(key);
+}
+
 static void test_it_may_come_again_with_its_certificate(void **state)
 {
     (void)state;
@@ -386,6 +432,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(test_the_right_agent_comes_in),
+        T(test_hello_follows_enrolment),
+        T(test_enrolment_is_for_one_name),
+        T(test_rearming_voids_an_enrolment_under_way),
         T(test_it_may_come_again_with_its_certificate),
         T(test_coming_again_replaces_the_old_connection),
         T(test_clock),
