@@ -14,7 +14,7 @@
 #define PINGS_KEPT 16 /* that may still be answered */
 
 struct round_trip {
-    int64_t rtt_ns, offset_ns;
+    int64_t at_ns, rtt_ns, offset_ns;
 };
 
 struct wire_conn {
@@ -108,6 +108,7 @@ static int take_pong(struct wire_conn *conn, const struct wire_frame *frame, str
         if (conn->pings[i] == 0 || (uint64_t)conn->pings[i] != sent)
             continue;
         struct round_trip *trip = &conn->trips[conn->next_trip++ % RTTS_KEPT];
+        trip->at_ns = now_ns;
         trip->rtt_ns = now_ns - conn->pings[i];
         trip->offset_ns = (int64_t)clock - (conn->pings[i] + trip->rtt_ns / 2);
         if (conn->ntrips < RTTS_KEPT)
@@ -273,6 +274,16 @@ bool wire_conn_clock(const struct wire_conn *conn, int64_t *ret_offset_ns, int64
         return false;
     *ret_offset_ns = best->offset_ns;
     *ret_rtt_ns = best->rtt_ns;
+    return true;
+}
+
+bool wire_conn_last_trip(const struct wire_conn *conn, int64_t *ret_at_ns, int64_t *ret_rtt_ns)
+{
+    const struct round_trip *last = &conn->trips[(conn->next_trip - 1) % RTTS_KEPT];
+    if (conn->ntrips == 0)
+        return false;
+    *ret_at_ns = last->at_ns;
+    *ret_rtt_ns = last->rtt_ns;
     return true;
 }
 

@@ -42,6 +42,8 @@ int wire_conn_send_json(struct wire_conn *conn, enum wire_type type, uint16_t st
 void wire_conn_refuse(struct wire_conn *conn, const struct vt_error *err);
 /* False until a first round trip. */
 bool wire_conn_clock(const struct wire_conn *conn, int64_t *ret_offset_ns, int64_t *ret_rtt_ns);
+/* The newest round trip, and when it ended. False until a first one. */
+bool wire_conn_last_trip(const struct wire_conn *conn, int64_t *ret_at_ns, int64_t *ret_rtt_ns);
 struct vt_link *wire_conn_link(struct wire_conn *conn);
 /* Bytes that wait to be written. */
 size_t wire_conn_queued(const struct wire_conn *conn);

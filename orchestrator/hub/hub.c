@@ -11,7 +11,6 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/scope.h"
 #include "orchestrator/hub/internal.h"
 
@@ -186,6 +185,47 @@ bool hub_agent_clock(const struct hub *hub, const char *name, int64_t *ret_offse
            wire_conn_clock(agent->peer->conn, ret_offset_ns, ret_rtt_ns);
 }
 
+/* --- load --- */
+static struct hub_stream *add_stream(struct hub_agent *agent, struct vt_error *err)
+{
+    struct hub_stream *streams = NULL;
+    if (agent->nstreams < HUB_STREAMS_MAX)
+        streams = realloc(agent->streams, (agent->nstreams + 1) * sizeof *streams);
+    if (!streams) {
+        vt_error_set(err, VT_KIND_INFRA, -E2BIG, "agent %s: too many roles to drive", agent->name);
+        return NULL;
+    }
+    agent->streams = streams;
+    return &streams[agent->nstreams++];
+}
+
+int hub_admit_load(struct hub *hub, const char *name, unsigned tile, const char *role,
+                   struct vt_error *err)
+{
+    struct hub_agent *agent = hub_find(hub, name);
+    if (!agent)
+        return vt_error_set(err, VT_KIND_INFRA, -ENOENT, "agent %s is not expected", name);
+    if (tile < 1 || tile > VT_RECORD_TILES_MAX || strlen(role) >= VT_RECORD_NAME_MAX)
+        return vt_error_set(err, VT_KIND_INFRA, -EINVAL, "agent %s: load of tile %u, role '%.40s'",
+                            name, tile, role);
+    struct hub_stream *stream = hub_find_stream(agent, tile, role);
+    if (!stream && !(stream = add_stream(agent, err)))
+        return -E2BIG;
+    stream->tile = tile;
+    vt_text_copy(stream->role, sizeof stream->role, role);
+    for (unsigned i = 0; i < VT_RECORD_OPERATIONS_MAX; i++)
+        stream->last_second[i] = -1;
+    return 0;
+}
+
+bool hub_agent_answered(const struct hub *hub, const char *name, int64_t *ret_at_ns,
+                        int64_t *ret_rtt_ns)
+{
+    const struct hub_agent *agent = hub_find(hub, name);
+    return agent && agent->peer && agent->peer->conn &&
+           wire_conn_last_trip(agent->peer->conn, ret_at_ns, ret_rtt_ns);
+}
+
 /* --- calls --- */
 struct hub_call *hub_call_find(struct hub_agent *agent, uint16_t stream)
 {
@@ -253,36 +293,6 @@ void hub_pause_accept(struct hub *hub)
     uv_timer_start(&hub->tick, on_tick, TICK_MS, TICK_MS);
 }
 
-/* The load that a client is asked for is the load that it may report. */
-static int expect_load(struct hub_agent *agent, const json_t *params, struct vt_error *err)
-{
-    const char *role = NULL;
-    int64_t tile = 0;
-    int rc = vt_json_get_int(params, "tile", 1, VT_RECORD_TILES_MAX, &tile, err);
-    if (rc == 0)
-        rc = vt_json_get_string(params, "role", &role, err);
-    if (rc != 0)
-        return rc;
-    unsigned i = 0;
-    while (i < agent->nstreams &&
-           (agent->streams[i].tile != (unsigned)tile || strcmp(agent->streams[i].role, role) != 0))
-        i++;
-    if (i == agent->nstreams) {
-        struct hub_stream *streams =
-            i < HUB_STREAMS_MAX ? realloc(agent->streams, (i + 1) * sizeof *streams) : NULL;
-        if (!streams)
-            return vt_error_set(err, VT_KIND_INFRA, -E2BIG, "agent %s: too many roles to drive",
-                                agent->name);
-        agent->streams = streams;
-        agent->nstreams++;
-        streams[i].tile = (unsigned)tile;
-        vt_text_copy(streams[i].role, sizeof streams[i].role, role);
-    }
-    for (unsigned k = 0; k < VT_RECORD_OPERATIONS_MAX; k++)
-        agent->streams[i].last_second[k] = -1;
-    return 0;
-}
-
 static int send_call(struct hub_agent *agent, struct hub_call *call, const json_t *params,
                      struct vt_error *err)
 {
@@ -310,11 +320,6 @@ int hub_call(struct hub *hub, const char *name, const char *op, const json_t *pa
     if (agent->ncalls >= HUB_CALLS_MAX)
         return vt_error_set(err, VT_KIND_INFRA, -EBUSY, "%s of %s: %d calls are open already", op,
                             name, HUB_CALLS_MAX);
-    if (!strcmp(op, "load.prepare")) {
-        int rc = expect_load(agent, params, err);
-        if (rc < 0)
-            return rc;
-    }
     VT_AUTO_FREE struct hub_call *call = calloc(1, sizeof *call);
     if (!call)
         return vt_error_no_memory(err, "%s of %s", op, name);

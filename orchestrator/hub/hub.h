@@ -93,10 +93,18 @@ int hub_call(struct hub *hub, const char *name, const char *op, const json_t *pa
              void (*done)(void *ctx, const json_t *result, const struct vt_error *err), void *ctx,
              struct vt_error *err);
 
+/* Whoever orders load says so first, of a client or of a guest that works by itself: only then may
+ * that agent report seconds of that tile and role, beginning anew. Good until the hub closes. */
+int hub_admit_load(struct hub *hub, const char *agent, unsigned tile, const char *role,
+                   struct vt_error *err);
+
 bool hub_is_up(const struct hub *hub, const char *agent);
 /* Agent's monotonic clock minus ours, good to half of the round trip. False until one was made. */
 bool hub_agent_clock(const struct hub *hub, const char *agent, int64_t *ret_offset_ns,
                      int64_t *ret_rtt_ns);
+/* The last answer to a heartbeat: when it came and how long it took. False while there is none. */
+bool hub_agent_answered(const struct hub *hub, const char *agent, int64_t *ret_at_ns,
+                        int64_t *ret_rtt_ns);
 
 /* Ends all; open calls fail. closed (may be NULL) comes from the loop when the hub is gone. */
 void hub_close(struct hub *hub, void (*closed)(void *ctx), void *ctx);

@@ -23,6 +23,8 @@
  * end with full seconds. A loop that is later than this is a fault of its own. */
 #define AHEAD_NS (50 * VT_NS_PER_MS)
 #define LIBVIRT_EVERY 5 /* samples */
+/* The heartbeat of a second, and as much again for its answer. */
+#define POLL_LATE_NS (2 * VT_NS_PER_S)
 
 struct run_samples {
     struct run *run;
@@ -70,21 +72,27 @@ int run_ask_facts(struct run *run, struct vt_error *err)
 
 /* --- samples --- */
 
-static void emit(const struct run_samples *samples, const struct run_vm *vm, const char *series,
-                 double value, const char *why)
+static void emit_of(const struct run_samples *samples, const char *source, const struct run_vm *vm,
+                    const char *series, double value, const char *why)
 {
     const struct vt_event event = {
         .type = VT_EVENT_SAMPLE,
         .time_ns = samples->now_ns,
         .tile = vm ? vm->tile : 0,
         .role = vm ? vm->role->name : NULL,
-        .source = SAMPLES_HOST,
+        .source = source,
         .series = series,
         .value = value,
         .text = why,
     };
 
     vt_bus_emit(&samples->run->bus, &event);
+}
+
+static void emit(const struct run_samples *samples, const struct run_vm *vm, const char *series,
+                 double value, const char *why)
+{
+    emit_of(samples, SAMPLES_HOST, vm, series, value, why);
 }
 
 static void put_sample(void *ctx, const struct host_sample *sample)
@@ -151,12 +159,30 @@ static void ask_libvirt(struct run_samples *samples)
         samples->asked_ns = samples->now_ns;
 }
 
+/* Every VM is polled each second, by its agent's heartbeat. */
+static void take_polls(const struct run_samples *samples)
+{
+    for (unsigned i = 0; i < samples->run->nvms; i++) {
+        const struct run_vm *vm = &samples->run->vms[i];
+        int64_t at_ns, rtt_ns;
+
+        if (hub_agent_answered(samples->run->hub, vm->agent, &at_ns, &rtt_ns) &&
+            samples->now_ns - at_ns < POLL_LATE_NS)
+            emit_of(samples, vm->agent, vm, "poll.rtt_s", (double)rtt_ns / (double)VT_NS_PER_S,
+                    NULL);
+        else
+            emit_of(samples, vm->agent, vm, "poll.rtt_s", NAN,
+                    "not available, because the VM does not answer");
+    }
+}
+
 static void take(struct run_samples *samples, int64_t now_ns)
 {
     bool tell = samples->told != samples->run->phases.current;
 
     samples->told = samples->run->phases.current;
     samples->now_ns = now_ns;
+    take_polls(samples);
     if (samples->sampler)
         host_sampler_take(samples->sampler, now_ns, tell, put_sample, samples);
     if (samples->count++ % LIBVIRT_EVERY == 0)

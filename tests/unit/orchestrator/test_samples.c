@@ -29,7 +29,7 @@ struct fixture {
     struct run run;
     struct vt_sink sink; /* found again by offset */
     unsigned seconds;    /* samples of mem.available_bytes */
-    unsigned late, answers, stats;
+    unsigned late, answers, stats, unanswered;
     unsigned after_stop;
     bool stopped, answered, closed;
     int64_t last_ns, longest_ns;
@@ -53,8 +53,15 @@ static void take(struct vt_sink *sink, const struct vt_event *event)
     struct fixture *f = (void *)((char *)sink - offsetof(struct fixture, sink));
 
     assert_int_equal(event->type, VT_EVENT_SAMPLE);
-    assert_string_equal(event->source, "host.1");
     f->after_stop += f->stopped;
+    if (!strcmp(event->series, "poll.rtt_s")) { /* of a VM whose agent never came */
+        assert_string_equal(event->source, "web-7");
+        assert_true(isnan(event->value));
+        assert_non_null(strstr(event->text, "does not answer"));
+        f->unanswered++;
+        return;
+    }
+    assert_string_equal(event->source, "host.1");
     if (!strcmp(event->series, "mem.available_bytes")) {
         f->seconds++;
         if (f->last_ns > 0 && event->time_ns - f->last_ns > f->longest_ns)
@@ -106,10 +113,14 @@ static int set_up(void **state)
         "<domain type='test'><name>vt-1a2b3c-007-web</name>"
         "<uuid>6b7f4c1e-9a52-4d0e-8f3b-00000a521a7d</uuid><memory unit='MiB'>64</memory>"
         "<vcpu>1</vcpu><os><type>hvm</type></os></domain>";
+    static const struct hub_events hub_events;
     struct fixture *f = calloc(1, sizeof(*f));
     struct run *run = &f->run;
+    char folder[] = "/tmp/vtile-samples-XXXXXX", ca[64];
+    struct hub_config hub = {.loop = &run->loop, .address = "127.0.0.1"};
 
     assert_non_null(f);
+    assert_non_null(mkdtemp(folder));
     f->sink.take = take;
     vt_bus_add(&run->bus, &f->sink);
     assert_int_equal(vt_loop_init(&run->loop, NULL), 0);
@@ -119,6 +130,11 @@ static int set_up(void **state)
     f->answered = false;
     assert_int_equal(host_define_start(run->host, xml, on_done, f, NULL), 0);
     wait_for(f, &f->answered);
+    assert_int_equal(vt_ca_open(folder, &run->ca, NULL), 0);
+    snprintf(ca, sizeof(ca), "%s/ca.pem", folder);
+    assert_int_equal(unlink(ca) | rmdir(folder), 0);
+    hub.ca = run->ca;
+    assert_int_equal(hub_new(&hub, &hub_events, run, &run->hub, NULL), 0);
     run->place = &place;
     run->accel = VT_ACCEL_TEST;
     run->vms = calloc(1, sizeof(*run->vms));
@@ -126,6 +142,7 @@ static int set_up(void **state)
     run->nvms = 1;
     run->vms[0].tile = 7;
     run->vms[0].role = &role;
+    vt_text_copy(run->vms[0].agent, sizeof(run->vms[0].agent), "web-7");
     vt_text_copy(run->vms[0].domain.name, sizeof(run->vms[0].domain.name), "vt-1a2b3c-007-web");
     vt_text_copy(run->vms[0].domain.uuid, sizeof(run->vms[0].domain.uuid),
                  "6b7f4c1e-9a52-4d0e-8f3b-00000a521a7d");
@@ -142,6 +159,10 @@ static int tear_down(void **state)
     run_samples_close(&f->run);
     host_close(f->run.host, on_closed, f);
     wait_for(f, &f->closed);
+    f->closed = false;
+    hub_close(f->run.hub, on_closed, f);
+    wait_for(f, &f->closed);
+    vt_ca_free(f->run.ca);
     vir_loop_dispose();
     vt_loop_dispose(&f->run.loop);
     free(f->run.samples);
@@ -176,6 +197,7 @@ static void late_answer_holds_nothing_up(void **state)
     assert_true(atomic_load(&stuck.hanging));
     assert_int_equal(f->answers, 0);
     assert_int_equal(f->seconds, 6); /* one at once, and up to the next question */
+    assert_int_equal(f->unanswered, 6);
     assert_true(f->longest_ns < 2 * VT_NS_PER_S);
 
     atomic_store(&stuck.wanted, false);

@@ -238,11 +238,15 @@ static void test_clocks_of_one_machine_agree(void **state)
     int64_t offset_ns, rtt_ns;
     unsigned turns = 0;
     open_pair();
+    int64_t at_ns, last_ns;
     assert_false(wire_conn_clock(a.conn, &offset_ns, &rtt_ns));
+    assert_false(wire_conn_last_trip(a.conn, &at_ns, &last_ns));
     assert_int_equal(wire_conn_heartbeat(a.conn, 2 * VT_NS_PER_MS, VT_NS_PER_S, NULL), 0);
     while (!wire_conn_clock(a.conn, &offset_ns, &rtt_ns) && turns++ < 10000)
         uv_run(&loop.uv, UV_RUN_ONCE);
     assert_true(wire_conn_clock(a.conn, &offset_ns, &rtt_ns));
+    assert_true(wire_conn_last_trip(a.conn, &at_ns, &last_ns));
+    assert_true(last_ns >= rtt_ns && at_ns <= vt_clock_now_ns());
     /* The clock is the same: the offset is the error, which has a stated bound. */
     assert_true(rtt_ns > 0);
     assert_true(llabs(offset_ns) <= rtt_ns / 2 + 1);
