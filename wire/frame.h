@@ -35,7 +35,7 @@ enum wire_type {
     WIRE_CALL,      /* controller: {"op":...,"params":{...}}, stream != 0 */
     WIRE_REPLY,     /* agent: {"ok":true,"result":{...}}, or false and "error", "code", "kind" */
     WIRE_EVENT,     /* agent: {"kind":...,"text":...} */
-    WIRE_LOAD,      /* client agent: a packed second, wire/message.h */
+    WIRE_LOAD,      /* client or working guest: a packed second, wire/message.h */
     WIRE_SAMPLE,    /* agent: {"t_ns":..., "series":{name: number}} */
     WIRE_LOG,       /* agent: u8 name length, name, bytes; stream: the call that asked */
     WIRE_TYPE_END,

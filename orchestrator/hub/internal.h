@@ -28,7 +28,7 @@
 #define HUB_REFUSED_PER_S 20
 #define HUB_REFUSED_BURST 100
 #define HUB_LOG_BYTES_MAX (UINT64_C(256) << 20) /* for one call */
-#define HUB_STREAMS_MAX 1024                    /* driven roles of one client */
+#define HUB_STREAMS_MAX 1024                    /* roles that one agent reports load of */
 
 /* So many events in a time, and a few more at once. */
 struct hub_rate {
@@ -47,7 +47,7 @@ struct hub_call {
     void *ctx;
 };
 
-/* Load that a client was asked to drive: only this may it report. */
+/* Load that an agent was asked for: only this may it report. */
 struct hub_stream {
     unsigned tile;
     char role[VT_RECORD_NAME_MAX];
@@ -112,7 +112,10 @@ struct hub_agent *hub_find(const struct hub *hub, const char *name);
 void hub_accept(struct hub *hub);
 void hub_tell_refused(struct hub *hub, const char *peer, const struct vt_error *err);
 
-/* receive.c: a frame of an agent that is up. */
+/* receive.c */
+/* NULL: it was not admitted. */
+struct hub_stream *hub_find_stream(const struct hub_agent *agent, unsigned tile, const char *role);
+/* A frame of an agent that is up. */
 int hub_receive(struct hub_agent *agent, const struct wire_frame *frame, struct vt_error *err);
 
 /* hub.c */

@@ -88,12 +88,20 @@ static int take_sample(struct hub_agent *agent, const struct wire_frame *frame,
     return 0;
 }
 
-static struct hub_stream *find_stream(const struct hub_agent *agent, const struct wire_load *load)
+struct hub_stream *hub_find_stream(const struct hub_agent *agent, unsigned tile, const char *role)
 {
     for (unsigned i = 0; i < agent->nstreams; i++)
-        if (agent->streams[i].tile == load->tile && !strcmp(agent->streams[i].role, load->role))
+        if (agent->streams[i].tile == tile && !strcmp(agent->streams[i].role, role))
             return &agent->streams[i];
     return NULL;
+}
+
+/* Of a role that is driven from outside, or that works by itself; NULL when it has no such one. */
+static const char *operation_name(const struct role *role, unsigned operation)
+{
+    if (role && role->driver)
+        return operation < role->driver->noperations ? role->driver->operations[operation] : NULL;
+    return role && operation < role->noperations ? role->operations[operation] : NULL;
 }
 
 static int take_load(struct hub_agent *agent, const struct wire_frame *frame, struct vt_error *err)
@@ -103,16 +111,16 @@ static int take_load(struct hub_agent *agent, const struct wire_frame *frame, st
     int rc = wire_load_read(frame, load, err);
     if (rc < 0)
         return rc;
-    struct hub_stream *stream = find_stream(agent, load);
+    struct hub_stream *stream = hub_find_stream(agent, load->tile, load->role);
     if (!stream)
         return refuse(agent, "load that it was not asked for", err);
-    const struct role *role = role_find(load->role);
-    if (!role || !role->driver || load->operation >= role->driver->noperations)
+    const char *operation = operation_name(role_find(load->role), load->operation);
+    if (!operation || load->operation >= VT_RECORD_OPERATIONS_MAX)
         return refuse(agent, "load of an operation that does not exist", err);
     if (load->second.second <= stream->last_second[load->operation])
         return refuse(agent, "a second of load came twice or late", err);
     stream->last_second[load->operation] = load->second.second;
-    load->second.operation = role->driver->operations[load->operation];
+    load->second.operation = operation;
     if (hub->events->load)
         hub->events->load(hub->ctx, agent->name, load->tile, load->role, &load->second);
     return 0;
@@ -150,9 +158,7 @@ int hub_receive(struct hub_agent *agent, const struct wire_frame *frame, struct 
     case WIRE_LOG:
         return take_log(agent, frame, err);
     case WIRE_LOAD:
-        if (agent->duty == HUB_CLIENT)
-            return take_load(agent, frame, err);
-        return refuse(agent, "load from an agent that drives none", err);
+        return take_load(agent, frame, err);
     default:
         return refuse(agent, "a frame that agents do not send", err);
     }

@@ -64,7 +64,8 @@ static void prepare_loads(struct run *run)
         struct run_load *load = &run->loads[i];
         json_t *order = run_load_order(run, load, &err);
 
-        if (order)
+        if (order && hub_admit_load(run->hub, RUN_CLIENT_AGENT, load->vm->tile,
+                                    load->vm->role->name, &err) == 0)
             hub_call(run->hub, RUN_CLIENT_AGENT, "load.prepare", order, STEP_TIMEOUT_NS,
                      load_prepared, load, &err);
         json_decref(order);

@@ -32,6 +32,7 @@ static int setup(void **state)
 {
     (void)state;
     rig_start(&rig, "client", "client", HUB_CLIENT);
+    assert_int_equal(hub_admit_load(rig.hub, "client", 1, "web", NULL), 0);
     rig_run_agent(&rig, "");
     rig_run_until(&rig, &rig.up, 1);
     return 0;

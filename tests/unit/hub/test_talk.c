@@ -201,11 +201,7 @@ static void send_second(unsigned operation, int64_t second)
 
 static void order_load(void)
 {
-    json_t *params = json_pack("{s:i,s:s}", "tile", 1, "role", "web");
-    assert_int_equal(hub_call(hub, "client", "load.prepare", params, VT_NS_PER_S * 10, hub_rig_done,
-                              &seen, NULL),
-                     0);
-    json_decref(params);
+    assert_int_equal(hub_admit_load(hub, "client", 1, "web", NULL), 0);
 }
 
 static void test_load_comes_through(void **state)
@@ -257,13 +253,59 @@ static void test_a_second_twice(void **state)
     assert_int_equal(seen.loads, 1);
 }
 
+/* A new order begins its seconds anew. */
+static void test_load_ordered_again(void **state)
+{
+    (void)state;
+    hub_rig_client_comes_up();
+    order_load();
+    send_second(0, 5);
+    run_until(&loop, &seen.loads, 1);
+    order_load();
+    send_second(0, 0);
+    run_until(&loop, &seen.loads, 2);
+    assert_int_equal(seen.lost, 0);
+}
+
 static void test_load_from_a_guest(void **state)
 {
     (void)state;
     hub_rig_come_up();
     send_second(0, 0);
-    expect_lost("drives none");
+    expect_load_refused("was not asked for");
 }
+
+static void test_load_of_a_working_guest(void **state)
+{
+    (void)state;
+    hub_rig_come_up();
+    assert_int_equal(hub_admit_load(hub, "web-1", 1, "web", NULL), 0);
+    send_second(0, 0);
+    run_until(&loop, &seen.loads, 1);
+    assert_int_equal(seen.lost, 0);
+}
+
+static void test_working_guest_tells_of_another_tile(void **state)
+{
+    (void)state;
+    hub_rig_come_up();
+    assert_int_equal(hub_admit_load(hub, "web-1", 2, "web", NULL), 0);
+    send_second(0, 0);
+    expect_load_refused("was not asked for");
+    assert_int_equal(seen.loads, 0);
+}
+
+static void test_bad_admissions(void **state)
+{
+    (void)state;
+    assert_int_equal(hub_admit_load(hub, "nobody", 1, "web", NULL), -ENOENT);
+    assert_int_equal(hub_admit_load(hub, "client", 0, "web", NULL), -EINVAL);
+    assert_int_equal(hub_admit_load(hub, "client", VT_RECORD_TILES_MAX + 1, "web", NULL), -EINVAL);
+    assert_int_equal(hub_admit_load(hub, "client", 1,
+                                    "a-role-with-a-name-that-is-far-too-long-to-be-kept", NULL),
+                     -EINVAL);
+}
+
 static void test_bad_expectations(void **state)
 {
     (void)state;
@@ -275,7 +317,6 @@ static void test_bad_expectations(void **state)
     assert_int_equal(hub_expect(hub, &bad_address, NULL), -EINVAL);
 }
 
-#define T(test) cmocka_unit_test_setup_teardown(test, hub_rig_setup, hub_rig_teardown)
 #define T(test) cmocka_unit_test_setup_teardown(test, hub_rig_setup, hub_rig_teardown)
 
 int main(void)
@@ -296,7 +337,11 @@ int main(void)
         T(test_load_nobody_asked_for),
         T(test_load_of_no_operation),
         T(test_a_second_twice),
+        T(test_load_ordered_again),
         T(test_load_from_a_guest),
+        T(test_load_of_a_working_guest),
+        T(test_working_guest_tells_of_another_tile),
+        T(test_bad_admissions),
         T(test_bad_expectations),
     };
     return cmocka_run_group_tests(tests, hub_rig_setup_all, hub_rig_teardown_all);
