@@ -13,7 +13,7 @@
 
 #define SYSTEM_URI "qemu:///system"
 
-static const struct settings_use use = {
+const struct settings_use clean_use = {
     .usage =
         "vtile clean [OPTION]...\n\n"
         "Removes what dead runs left behind: domains, taps, bridges, namespaces, processes,\n"
@@ -98,7 +98,7 @@ int command_clean(int argc, char **argv, struct vt_error *err)
 
     if (!settings)
         return vt_error_no_memory(err, "clean");
-    if ((code = settings_begin(argc, argv, &use, settings, NULL, err)) != 0)
+    if ((code = settings_begin(argc, argv, &clean_use, settings, NULL, err)) != 0)
         return code < 0 ? code : 0;
     output.json = settings->json;
     if ((code = state_locate(&state, err)) < 0)

@@ -11,11 +11,14 @@
 
 #include "base/error.h"
 
+struct settings_use;
+
 struct command {
     const char *name, *summary;
     /* argv[0] is the command's name. Returns the exit code, or a negative code with *err set,
      * which main() prints and turns into an exit code. */
     int (*run)(int argc, char **argv, struct vt_error *err);
+    const struct settings_use *use; /* its help and options, for completion too; without ctx */
 };
 
 int command_run(int argc, char **argv, struct vt_error *err);
@@ -23,5 +26,7 @@ int command_results(int argc, char **argv, struct vt_error *err);
 int command_image(int argc, char **argv, struct vt_error *err);
 int command_host(int argc, char **argv, struct vt_error *err);
 int command_clean(int argc, char **argv, struct vt_error *err);
+
+extern const struct settings_use run_use, results_use, image_use, host_use, clean_use;
 
 #endif

@@ -222,22 +222,23 @@ static int take_host(void *ctx, const char *value, struct vt_error *err)
     return 0;
 }
 
+static const struct settings_option own[] = {{.name = "host",
+                                              .arg = "URI",
+                                              .help = "auto, embed, or a libvirt URI (auto)",
+                                              .take = take_host}};
+const struct settings_use host_use = {
+    .usage = "vtile host show|check [OPTION]...\n\n"
+             "show    what the host is: hypervisor, versions, CPUs, memory, acceleration\n"
+             "check   everything that is in the way of a run on it, and what to do;\n"
+             "        ends with 2 when something is, with 0 otherwise",
+    .options = own,
+    .noptions = VT_COUNT(own),
+    .operands = true};
+
 int command_host(int argc, char **argv, struct vt_error *err)
 {
-    static const struct settings_option own = {.name = "host",
-                                               .arg = "URI",
-                                               .help = "auto, embed, or a libvirt URI (auto)",
-                                               .take = take_host};
     struct options options = {0};
-    const struct settings_use use = {
-        .usage = "vtile host show|check [OPTION]...\n\n"
-                 "show    what the host is: hypervisor, versions, CPUs, memory, acceleration\n"
-                 "check   everything that is in the way of a run on it, and what to do;\n"
-                 "        ends with 2 when something is, with 0 otherwise",
-        .options = &own,
-        .noptions = 1,
-        .ctx = &options,
-        .operands = true};
+    struct settings_use use = host_use;
     VT_AUTO_FREE struct run_settings *settings = calloc(1, sizeof(*settings));
     char uri[VT_PATH_MAX];
     struct state state;
@@ -245,6 +246,7 @@ int command_host(int argc, char **argv, struct vt_error *err)
 
     if (!settings)
         return vt_error_no_memory(err, "host");
+    use.ctx = &options;
     if ((code = settings_begin(argc, argv, &use, settings, &first, err)) != 0)
         return code < 0 ? code : 0;
     options.json = settings->json;

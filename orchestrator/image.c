@@ -20,7 +20,7 @@
 
 #define OUTPUT_MAX (1u << 20)
 
-static const struct settings_use use = {
+const struct settings_use image_use = {
     .usage =
         "vtile image build|list [OPTION]...\n\n"
         "build   make the parts that are missing: packages and kernel from this machine's package\n"
@@ -140,7 +140,7 @@ int command_image(int argc, char **argv, struct vt_error *err)
 
     if (!settings)
         return vt_error_no_memory(err, "image");
-    r = settings_begin(argc, argv, &use, settings, &first, err);
+    r = settings_begin(argc, argv, &image_use, settings, &first, err);
     if (r != 0)
         return r < 0 ? r : 0;
     if (first + 1 == argc && !strcmp(argv[first], "build"))

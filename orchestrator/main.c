@@ -15,11 +15,11 @@
 #endif
 
 static const struct command commands[] = {
-    {"run", "deploy tiles, drive them, score them, seal the archive", command_run},
-    {"results", "list, show, verify and score archives", command_results},
-    {"image", "build and list guest images", command_image},
-    {"host", "show and check a host", command_host},
-    {"clean", "remove what dead runs left behind", command_clean},
+    {"run", "deploy tiles, drive them, score them, seal the archive", command_run, &run_use},
+    {"results", "list, show, verify and score archives", command_results, &results_use},
+    {"image", "build and list guest images", command_image, &image_use},
+    {"host", "show and check a host", command_host, &host_use},
+    {"clean", "remove what dead runs left behind", command_clean, &clean_use},
 };
 
 static void print_help(FILE *out)

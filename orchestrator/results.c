@@ -91,39 +91,40 @@ static int take_mail(void *ctx, const char *value, struct vt_error *err)
     return add_rate(ctx, 2, value, err);
 }
 
+static const struct settings_option own[] = {
+    {"trust", "FINGERPRINT",
+     "believe this signer too (SHA-256 of the certificate, hex); repeatable", take_trust},
+    {"app", "RATE", "operations a second", take_app},
+    {"web", "RATE", "operations a second", take_web},
+    {"mail", "RATE", "operations a second", take_mail},
+};
+const struct settings_use results_use = {
+    .usage = "vtile results list [OPTION]...\n"
+             "       vtile results show|verify|score [OPTION]... RUN|ARCHIVE\n"
+             "       vtile results score --app RATE --web RATE --mail RATE\n\n"
+             "list    the archives of this installation\n"
+             "show    verdict, QoS and score of an archive, and what it was made with\n"
+             "verify  every byte of an archive: structure, signature, signer, hashes\n"
+             "score   verdict, QoS and score, computed again from the raw data and held against\n"
+             "        what was sealed; or points for three rates, operations a second, as a\n"
+             "        SPECvirt_sc2013-style tile counts them\n"
+             "        (" RESULT_METRIC ")\n\n"
+             "RUN is a run's id, ARCHIVE a path.",
+    .options = own,
+    .noptions = VT_COUNT(own),
+    .operands = true};
+
 /* The arguments after the options are argv[*ret_first] and on. 1: help was asked for and given. */
 static int parse(int argc, char **argv, struct options *options, int *ret_first,
                  struct vt_error *err)
 {
-    static const struct settings_option own[] = {
-        {"trust", "FINGERPRINT",
-         "believe this signer too (SHA-256 of the certificate, hex); repeatable", take_trust},
-        {"app", "RATE", "operations a second", take_app},
-        {"web", "RATE", "operations a second", take_web},
-        {"mail", "RATE", "operations a second", take_mail},
-    };
-    const struct settings_use use = {
-        .usage =
-            "vtile results list [OPTION]...\n"
-            "       vtile results show|verify|score [OPTION]... RUN|ARCHIVE\n"
-            "       vtile results score --app RATE --web RATE --mail RATE\n\n"
-            "list    the archives of this installation\n"
-            "show    verdict, QoS and score of an archive, and what it was made with\n"
-            "verify  every byte of an archive: structure, signature, signer, hashes\n"
-            "score   verdict, QoS and score, computed again from the raw data and held against\n"
-            "        what was sealed; or points for three rates, operations a second, as a\n"
-            "        SPECvirt_sc2013-style tile counts them\n"
-            "        (" RESULT_METRIC ")\n\n"
-            "RUN is a run's id, ARCHIVE a path.",
-        .options = own,
-        .noptions = VT_COUNT(own),
-        .ctx = options,
-        .operands = true};
+    struct settings_use use = results_use;
     VT_AUTO_FREE struct run_settings *settings = calloc(1, sizeof(*settings));
     int r;
 
     if (!settings)
         return vt_error_no_memory(err, "results");
+    use.ctx = options;
     r = settings_begin(argc, argv, &use, settings, ret_first, err);
     options->json = settings->json;
     return r;

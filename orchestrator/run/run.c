@@ -328,9 +328,10 @@ static int run_all(struct run *run, struct vt_error *err)
     return ret < 0 ? ret : tell_result(run, err);
 }
 
+const struct settings_use run_use = {.usage = "vtile run [OPTION]...", .run = true};
+
 int command_run(int argc, char **argv, struct vt_error *err)
 {
-    static const struct settings_use use = {.usage = "vtile run [OPTION]...", .run = true};
     VT_AUTO_FREE struct run *run = calloc(1, sizeof(*run));
     VT_AUTO_FREE struct show *show = calloc(1, sizeof(*show));
     int ret;
@@ -341,15 +342,15 @@ int command_run(int argc, char **argv, struct vt_error *err)
     run->embed.lock_fd = run->embed.outer_mnt_fd = -1;
     run->net.outer_net_fd = run->net.range_fd = -1;
     run->spec_text = (struct vt_buf)VT_BUF_INIT(VT_YAML_BYTES_MAX);
-    ret = settings_load(argc, argv, &use, &run->settings, &run->spec, NULL, err);
+    ret = settings_load(argc, argv, &run_use, &run->settings, &run->spec, NULL, err);
     if (ret < 0)
         return ret;
     if (run->settings.help) {
-        settings_help(&use, stdout);
+        settings_help(&run_use, stdout);
         return 0;
     }
     if (run->settings.print_config)
-        return settings_print(&run->settings, &use, stdout, err);
+        return settings_print(&run->settings, &run_use, stdout, err);
     ret = run_all(run, err);
     dispose(run);
     return ret;
