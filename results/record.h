@@ -131,5 +131,30 @@ struct record_sum {
 int record_sum_load(struct record_reader *reader, unsigned tile, const char *role, int64_t from_s,
                     int64_t to_s, struct record_sum *ret, struct vt_error *err);
 void record_sum_dispose(struct record_sum *sum);
+/* Second by second: each row's load is added to the operations of *sum (not to `all`), then row is
+ * called, which may clear them: what it sees is the sum since then. */
+int record_walk_load(struct record_reader *reader, unsigned tile, const char *role, int64_t from_s,
+                     int64_t to_s, int (*row)(void *ctx, int64_t second, struct record_sum *sum),
+                     void *ctx, struct vt_error *err);
+void record_sum_clear(struct record_sum *sum);
+/* The second after that role's last row; 0 where it has none. */
+int record_read_load_end(struct record_reader *reader, unsigned tile, const char *role,
+                         int64_t *ret_end_s, struct vt_error *err);
+
+/* One value of one series. A series ends with its phase: the same tile, source and name may come
+ * again. */
+struct record_sample {
+    unsigned tile;
+    const char *role, *source, *name; /* role, source: may be NULL */
+    int64_t time_ns;
+    double value;    /* NaN: not available */
+    const char *why; /* then; may be NULL */
+};
+#define RECORD_SERIES_MAX 1000000 /* of a record that is read */
+/* In order of arrival. series: a number below RECORD_SERIES_MAX for each series, by which row
+ * may keep what it found out about it. */
+int record_walk_samples(struct record_reader *reader,
+                        int (*row)(void *ctx, size_t series, const struct record_sample *sample),
+                        void *ctx, struct vt_error *err);
 
 #endif

@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "results/record.h"
 #include "results/record_reader.h"
-#include "results/record_row.h"
 #include "results/record_schema.h"
 
 #define MILLION 1000000
@@ -373,91 +372,4 @@ int record_read_totals(struct record_reader *reader, unsigned tile, const char *
     }
     record_cursor_close(&cursor);
     return r;
-}
-
-/* --- load --- */
-
-void record_sum_dispose(struct record_sum *sum)
-{
-    free(sum->operations);
-    sum->operations = NULL;
-    sum->noperations = 0;
-}
-
-static void sum_up(struct record_sum *sum)
-{
-    struct record_sum_operation *all = &sum->all;
-
-    for (size_t i = 0; i < sum->noperations; i++) {
-        const struct record_sum_operation *op = &sum->operations[i];
-        all->intended += op->intended;
-        all->good += op->good;
-        all->slow += op->slow;
-        all->wrong += op->wrong;
-        all->failed += op->failed;
-        all->bytes += op->bytes;
-        vt_hist_merge(&all->response, &op->response);
-        vt_hist_merge(&all->service, &op->service);
-        vt_hist_merge(&all->wake_lag, &op->wake_lag);
-        vt_hist_merge(&all->rate, &op->rate);
-    }
-}
-
-static int sum_rows(struct record_cursor *cursor, unsigned tile, const char *role,
-                    struct record_sum *sum, struct vt_error *err)
-{
-    size_t len;
-    int r = 0;
-
-    while (r == 0 && (r = record_cursor_step(cursor, err)) == 1) {
-        int64_t id = record_take_int(cursor, 0, INT64_MAX);
-        int64_t row_tile = record_take_int(cursor, 1, VT_RECORD_TILES_MAX);
-        const char *row_role = record_take_text(cursor, VT_RECORD_NAME_MAX - 1);
-        int64_t second = record_take_int(cursor, 0, VT_RECORD_SECONDS_MAX - 1);
-        const void *data = record_take_blob(cursor, RECORD_BLOB_MAX, &len);
-        if (row_tile != (int64_t)tile || strcmp(row_role, role) ||
-            second != (id & ((1 << RECORD_SECOND_BITS) - 1)))
-            cursor->fault = "a row does not stand where its number says";
-        r = record_cursor_check(cursor, err);
-        if (r == 0)
-            r = record_row_sum(data, len, sum, err);
-        if (r < 0)
-            vt_error_wrap(err, "record %s: tile %u, %s, second %" PRId64, cursor->reader->path,
-                          tile, role, second);
-    }
-    return r;
-}
-
-int record_sum_load(struct record_reader *reader, unsigned tile, const char *role, int64_t from_s,
-                    int64_t to_s, struct record_sum *ret, struct vt_error *err)
-{
-    struct record_cursor cursor;
-    int r;
-
-    memset(ret, 0, sizeof(*ret));
-    vt_hist_init(&ret->all.response);
-    vt_hist_init(&ret->all.service);
-    vt_hist_init(&ret->all.wake_lag);
-    vt_hist_init(&ret->all.rate);
-    ret->has_rates = reader->version >= RECORD_VERSION_RATES;
-    r = record_cursor_open(&cursor, reader, "load",
-                           "SELECT l.id, l.tile, l.role, l.second, l.data"
-                           " FROM role r JOIN load l"
-                           " ON l.id >= (r.id << 20) + ?3 AND l.id < (r.id << 20) + ?4"
-                           " WHERE r.tile = ?1 AND r.role = ?2 ORDER BY l.id",
-                           err);
-    if (r == 0) {
-        sqlite3_bind_int64(cursor.statement, 1, tile);
-        sqlite3_bind_text(cursor.statement, 2, role, -1, SQLITE_STATIC);
-        sqlite3_bind_int64(cursor.statement, 3, from_s);
-        sqlite3_bind_int64(cursor.statement, 4, to_s);
-        r = sum_rows(&cursor, tile, role, ret, err);
-    }
-    record_cursor_close(&cursor);
-    if (r < 0) {
-        record_sum_dispose(ret);
-        return r;
-    }
-    sum_up(ret);
-    return 0;
 }
