@@ -102,12 +102,12 @@ static bool echo_keep(const void *conn)
 
 static const char *const operations[] = {"even", "odd"};
 
-#define ECHO_DRIVER(with_tls)                                                                \
-    {                                                                                        \
-        .operations = operations, .noperations = 2, .conn_bytes = sizeof(struct echo_conn),  \
-        .conn_init = echo_init, .conn_fini = echo_fini, .request = echo_request,             \
-        .on_bytes = echo_on_bytes, .on_eof = echo_on_eof, .answer_bytes = echo_answer_bytes, \
-        .keep = echo_keep,                                                                   \
+#define ECHO_DRIVER(with_tls)                                                             \
+    {                                                                                     \
+        .name = "echo", .tls = (with_tls), .pooled = true, .operations = operations,      \
+        .noperations = 2, .conn_bytes = sizeof(struct echo_conn), .conn_init = echo_init, \
+        .conn_fini = echo_fini, .request = echo_request, .on_bytes = echo_on_bytes,       \
+        .on_eof = echo_on_eof, .answer_bytes = echo_answer_bytes, .keep = echo_keep,      \
     }
 const struct driver echo_driver = ECHO_DRIVER(false);
 const struct driver echo_tls_driver = ECHO_DRIVER(true);
