@@ -21,6 +21,12 @@ const struct role *role_find(const char *name)
     return NULL;
 }
 
+const char *const *role_operations(const struct role *role, unsigned *ret_n)
+{
+    *ret_n = role->driver ? role->driver->noperations : role->noperations;
+    return role->driver ? role->driver->operations : role->operations;
+}
+
 const char *role_peer_address(const struct role_guest *guest, const char *role)
 {
     for (unsigned i = 0; i < guest->npeers; i++)

@@ -33,9 +33,9 @@ struct role_guest {
     uint64_t data_bytes; /* of generated contents */
     unsigned vcpus;
     bool log_requests;
-    const char *files_dir;                      /* the role's files/ */
-    const char *data_dir; /* writable; empty at first, as it was left after a restart */
-    const char *run_dir;                        /* writable: generated configuration, pid files */
+    const char *files_dir; /* the role's files/ */
+    const char *data_dir;  /* writable; empty at first, as it was left after a restart */
+    const char *run_dir;   /* writable: generated configuration, pid files */
     const char *cert_file, *key_file, *ca_file; /* this guest's identity, for TLS servers */
     struct role_peer peers[ROLE_PEERS_MAX];
     unsigned npeers;
@@ -52,20 +52,26 @@ struct role_log {
     const char *file; /* under run_dir */
 };
 
+/* Phases of the load, from T0 on. */
+struct role_times {
+    int64_t ramp_ns, warm_ns, measure_ns;
+};
 /* One operation that the guest has done for itself, as a load second counts it. */
 struct role_done {
     unsigned operation;  /* index into the role's operations */
-    int64_t intended_ns; /* since T0 */
+    int64_t intended_ns; /* since T0, as role->due counts it */
+    int64_t lag_ns;      /* how much later than intended it was begun */
     int64_t response_ns, service_ns;
     uint64_t bytes;
     const char *failed; /* why, NULL: it has not */
+    bool wrong;         /* it ended whole but with wrong contents; failed says which */
 };
 /* What work() may ask and tell; valid until it returns. */
 struct role_work {
     int64_t t0_ns; /* vt_clock_now_ns() of this guest */
-    int64_t ramp_ns, warm_ns, measure_ns;
-    const struct spec_jobs *jobs;
-    bool (*stopping)(void *ctx); /* asked at least twice a second; then return soon */
+    struct role_times times;
+    const struct spec_jobs *jobs; /* rates scaled by --load */
+    bool (*stopping)(void *ctx);  /* asked at least twice a second; then return soon */
     void (*done)(void *ctx, const struct role_done *done); /* from any thread of the work */
     void *ctx;
 };
@@ -84,7 +90,9 @@ struct role_guest_ops {
      * what that role's step with sequence i asked for is there. */
     int (*check)(struct role_guest *guest, json_t *facts, struct vt_error *err);
     /* Load that the guest makes by itself (jobs with deadlines, storage, network): from T0 until
-     * the window's end, on a thread of its own. NULL: none. */
+     * the window's end, on a thread of its own. Each operation that is due is told once; what is
+     * untold when it returns has failed, for the reason in *err where it returns one. NULL: none.
+     */
     int (*work)(struct role_guest *guest, const struct role_work *work, struct vt_error *err);
     const struct role_log *logs; /* to fetch after the window; a NULL name ends */
 };
@@ -99,12 +107,20 @@ struct role {
     /* Of work(); a role has a driver or work, not both. */
     const char *const *operations;
     unsigned noperations;
+    /* How many of that operation are intended in [from, to) ns since T0. Pure: whoever has the
+     * order can count again what was due. */
+    uint64_t (*due)(const struct spec_jobs *jobs, const struct role_times *times,
+                    unsigned operation, int64_t from_ns, int64_t to_ns);
+    /* NULL, or what is missing in a spec's jobs. May be NULL. */
+    const char *(*check_jobs)(const struct spec_jobs *jobs);
 };
 
 /* NULL when unknown. */
 const struct role *role_find(const char *name);
 /* All, NULL-terminated. */
 const struct role *const *role_all(void);
+/* Of its driver or its work. */
+const char *const *role_operations(const struct role *role, unsigned *ret_n);
 /* Address of the first peer of that role, NULL when there is none. */
 const char *role_peer_address(const struct role_guest *guest, const char *role);
 

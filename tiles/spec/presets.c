@@ -34,7 +34,9 @@ static const struct spec_preset presets[] = {
 
 const char *const spec_preset_names[] = {"smoke", "turbo", "standard", NULL};
 
-_Static_assert(VT_COUNT(spec_preset_names) == VT_COUNT(presets) + 1, "a name each");
+_Static_assert(VT_COUNT(spec_preset_names) == VT_COUNT(presets) + 1 &&
+                   VT_COUNT(presets) == SPEC_PRESETS,
+               "a name each");
 
 const struct spec_preset *spec_preset_find(const char *name)
 {

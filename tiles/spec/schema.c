@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/domain.h"
 #include "base/scope.h"
-#include "tiles/spec/spec.h"
+#include "tiles/spec/schema.h"
 
 #define MILLION INT64_C(1000000)
 #define MIB (INT64_C(1) << 20)
@@ -20,8 +20,8 @@
 #define FIELDS(array, type) \
     .fields = (array), .nfields = VT_COUNT(array), .struct_size = sizeof(struct type)
 
-static int refuse(const struct vt_yaml_node *map, const char *key, const char *file,
-                  struct vt_error *err, const char *text)
+int spec_refuse(const struct vt_yaml_node *map, const char *key, const char *file,
+                struct vt_error *err, const char *text)
 {
     const struct vt_yaml_node *node = vt_yaml_find(map, key);
 
@@ -48,10 +48,10 @@ static const struct vt_field limit_fields[] = {
      .required = true,
      .help = "their longest response time, from the intended time"},
 };
-static const struct vt_schema limit_schema = {.name = "limit", FIELDS(limit_fields, spec_limit)};
+const struct vt_schema spec_limit_schema = {.name = "limit", FIELDS(limit_fields, spec_limit)};
 
-static int check_limits(const struct spec_limit *limits, size_t n, const struct vt_yaml_node *map,
-                        const char *file, struct vt_error *err)
+int spec_check_limits(const struct spec_limit *limits, size_t n, const struct vt_yaml_node *map,
+                      const char *file, struct vt_error *err)
 {
     const struct vt_yaml_node *list = vt_yaml_find(map, "limits");
 
@@ -59,17 +59,16 @@ static int check_limits(const struct spec_limit *limits, size_t n, const struct 
         const struct vt_yaml_node *node = list->items[i];
 
         if (limits[i].percentile <= limits[i - 1].percentile)
-            return refuse(node, "share", file, err,
-                          "expected a larger share than that of the limit before");
+            return spec_refuse(node, "share", file, err,
+                               "expected a larger share than that of the limit before");
         if (limits[i].limit_ns < limits[i - 1].limit_ns)
-            return refuse(node, "within", file, err,
-                          "expected at least the duration of the limit before");
+            return spec_refuse(node, "within", file, err,
+                               "expected at least the duration of the limit before");
     }
     return 0;
 }
 
-/* The 99 % limit, 0 where there is none. */
-static int64_t limit_99(const struct spec_limit *limits, size_t n)
+int64_t spec_limit_99(const struct spec_limit *limits, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (limits[i].percentile == 990000)
@@ -86,7 +85,7 @@ static const struct vt_field operation_fields[] = {
      .type = VT_FIELD_LIST,
      AT(spec_operation, limits),
      .max = SPEC_LIMITS_MAX,
-     .schema = &limit_schema,
+     .schema = &spec_limit_schema,
      .count_offset = offsetof(struct spec_operation, nlimits),
      .help = "limits of its response time"},
     {.key = "good_limit",
@@ -117,13 +116,14 @@ static int check_operation(void *object, const struct vt_yaml_node *node, const 
     const int64_t *rates = operation->min_bytes_per_s;
 
     if (rates[0] && rates[1] > rates[0])
-        return refuse(node, "min_bytes_per_s_99", file, err, "expected at most min_bytes_per_s_95");
+        return spec_refuse(node, "min_bytes_per_s_99", file, err,
+                           "expected at most min_bytes_per_s_95");
     if (!operation->good_limit_ns)
-        operation->good_limit_ns = limit_99(operation->limits, operation->nlimits);
-    return check_limits(operation->limits, operation->nlimits, node, file, err);
+        operation->good_limit_ns = spec_limit_99(operation->limits, operation->nlimits);
+    return spec_check_limits(operation->limits, operation->nlimits, node, file, err);
 }
 
-static const struct vt_schema operation_schema = {
+const struct vt_schema spec_operation_schema = {
     .name = "operation", FIELDS(operation_fields, spec_operation), .check = check_operation};
 
 /* --- load --- */
@@ -155,7 +155,7 @@ static int check_think(void *object, const struct vt_yaml_node *node, const char
     const struct spec_load *load = object;
 
     if (load->think_max_ns < load->think_mean_ns)
-        return refuse(node, "max", file, err, "expected at least the mean");
+        return spec_refuse(node, "max", file, err, "expected at least the mean");
     return 0;
 }
 
@@ -228,14 +228,14 @@ static const struct vt_field load_fields[] = {
      .min = 1,
      .max = SPEC_LIMITS_MAX,
      .required = true,
-     .schema = &limit_schema,
+     .schema = &spec_limit_schema,
      .count_offset = offsetof(struct spec_load, nlimits),
      .help = "limits of the whole role"},
     {.key = "operations",
      .type = VT_FIELD_NAMED,
      AT(spec_load, operations),
      .max = SPEC_OPERATIONS_MAX,
-     .schema = &operation_schema,
+     .schema = &spec_operation_schema,
      .count_offset = offsetof(struct spec_load, noperations),
      .help = "operations with limits of their own, for the longer presets"},
     {.key = "error_share_max",
@@ -257,7 +257,7 @@ static int check_load(void *object, const struct vt_yaml_node *node, const char 
                       struct vt_error *err)
 {
     struct spec_load *load = object;
-    int rc = check_limits(load->limits, load->nlimits, node, file, err);
+    int rc = spec_check_limits(load->limits, load->nlimits, node, file, err);
 
     if (rc < 0)
         return rc;
@@ -266,20 +266,21 @@ static int check_load(void *object, const struct vt_yaml_node *node, const char 
     if (!load->weight)
         load->weight = MILLION;
     if (!load->good_limit_ns)
-        load->good_limit_ns = limit_99(load->limits, load->nlimits);
+        load->good_limit_ns = spec_limit_99(load->limits, load->nlimits);
     if (!load->good_limit_ns)
-        return refuse(node, "good_limit", file, err,
-                      "expected, since the limits have none for 99 %");
+        return spec_refuse(node, "good_limit", file, err,
+                           "expected, since the limits have none for 99 %");
     for (size_t i = 0; i < load->noperations; i++) {
         if (!load->operations[i].good_limit_ns)
             load->operations[i].good_limit_ns = load->good_limit_ns;
     }
     if (load->timeout_ns < load->good_limit_ns)
-        return refuse(node, "timeout", file, err, "expected at least good_limit, the 99 % limit");
+        return spec_refuse(node, "timeout", file, err,
+                           "expected at least good_limit, the 99 % limit");
     for (size_t i = 0; i < load->noperations; i++) {
         if (load->timeout_ns < load->operations[i].good_limit_ns)
-            return refuse(node, "timeout", file, err,
-                          "expected at least the good_limit of each operation");
+            return spec_refuse(node, "timeout", file, err,
+                               "expected at least the good_limit of each operation");
     }
     return 0;
 }
@@ -347,6 +348,12 @@ static const struct vt_field role_fields[] = {
      AT(spec_role, load),
      .schema = &load_schema,
      .help = "how it is driven from outside; absent: not at all"},
+    {.key = "jobs",
+     .type = VT_FIELD_MAP,
+     .offset = 0,
+     .size = sizeof(struct spec_role),
+     .schema = &spec_jobs_schema,
+     .help = "load that the guest makes for itself"},
 };
 
 static int check_role(void *object, const struct vt_yaml_node *node, const char *file,
@@ -355,9 +362,12 @@ static int check_role(void *object, const struct vt_yaml_node *node, const char 
     struct spec_role *role = object;
 
     role->driven = vt_yaml_find(node, "load") != NULL;
-    if (role->scored && !role->driven)
-        return refuse(node, "scored", file, err,
-                      "expected false, for a role without load has nothing to score");
+    role->works = vt_yaml_find(node, "jobs") != NULL;
+    if (role->driven && role->works)
+        return spec_refuse(node, "jobs", file, err, "expected nothing, for there is a load");
+    if (role->scored && !role->driven && !role->works)
+        return spec_refuse(node, "scored", file, err,
+                           "expected false, for a role without load has nothing to score");
     return 0;
 }
 
@@ -424,8 +434,8 @@ static int check_name(void *object, const struct vt_yaml_node *node, const char 
 
     for (const char *p = spec->name; *p; p++) {
         if (!strchr(letters, *p) && (p == spec->name || !strchr(rest, *p)))
-            return refuse(node, "name", file, err,
-                          "expected lower-case letters, digits and -, a letter first");
+            return spec_refuse(node, "name", file, err,
+                               "expected lower-case letters, digits and -, a letter first");
     }
     return 0;
 }

@@ -110,20 +110,22 @@ static bool has_role(const struct spec *spec, const char *name)
     return false;
 }
 
-static int check_operations(const struct spec_role *role, const struct driver *driver,
+/* load: or jobs. */
+static int check_operations(const struct spec_role *role, const struct role *known,
                             const struct vt_yaml_node *load, const char *file, struct vt_error *err)
 {
     const struct vt_yaml_node *map = vt_yaml_find(load, "operations");
+    unsigned noperations;
+    const char *const *operations = role_operations(known, &noperations);
 
     for (size_t i = 0; i < role->load.noperations; i++) {
         unsigned k = 0;
 
-        while (k < driver->noperations &&
-               strcmp(driver->operations[k], role->load.operations[i].name) != 0)
+        while (k < noperations && strcmp(operations[k], role->load.operations[i].name) != 0)
             k++;
-        if (k == driver->noperations)
-            return refuse_name(map->keys[i], file, "operation", operation_name, driver->operations,
-                               driver->noperations, err);
+        if (k == noperations)
+            return refuse_name(map->keys[i], file, "operation", operation_name, operations,
+                               noperations, err);
     }
     return 0;
 }
@@ -133,6 +135,7 @@ static int check_role(const struct spec *spec, const struct spec_role *role,
                       const char *file, struct vt_error *err)
 {
     const struct vt_yaml_node *load = vt_yaml_find(node, "load");
+    const struct vt_yaml_node *jobs = vt_yaml_find(node, "jobs");
     const struct role *known = role_find(role->name);
     size_t n = 0;
 
@@ -150,7 +153,19 @@ static int check_role(const struct spec *spec, const struct spec_role *role,
     if (load && !known->driver)
         return vt_error_at(err, file, load->line, load->column,
                            "role \"%s\" is not driven from outside: expected no load", role->name);
-    return load ? check_operations(role, known->driver, load, file, err) : 0;
+    if (jobs && !known->guest->work)
+        return vt_error_at(err, file, jobs->line, jobs->column,
+                           "role \"%s\" makes no load for itself: expected no jobs", role->name);
+    if (jobs && known->check_jobs) {
+        const char *why = known->check_jobs(&role->jobs);
+
+        if (why)
+            return vt_error_at(err, file, jobs->line, jobs->column, "jobs of role \"%s\": %s",
+                               role->name, why);
+    }
+    if (load)
+        return check_operations(role, known, load, file, err);
+    return jobs ? check_operations(role, known, jobs, file, err) : 0;
 }
 
 /* Where the values of a run stand. */

@@ -20,6 +20,9 @@
 #define SPEC_LIMITS_MAX 8
 #define SPEC_OPERATIONS_MAX 16
 #define SPEC_TILES_MAX 256
+#define SPEC_PRESETS 3
+#define SPEC_DB_SHARE_MAX 4
+#define SPEC_DISK_BYTES (UINT64_C(4) << 30) /* of a data disk where nothing is said */
 
 enum spec_size { SPEC_SIZE_TCG, SPEC_SIZE_KVM, SPEC_SIZES };
 enum spec_loop { SPEC_LOOP_OPEN, SPEC_LOOP_CLOSED };
@@ -53,6 +56,20 @@ struct spec_load {
     int64_t error_share_max;     /* wrong + failed over intended, millionths */
     int64_t wake_lag_p99_max_ns; /* generator's own lateness that voids a run */
 };
+/* Load that a guest makes for itself. What a role has no use for is 0. Its limits, good_limit,
+ * weight, divisor and error_share_max stand in the role's spec_load. */
+struct spec_jobs {
+    int64_t rate; /* operations a second of one tile at --load 1, millionths */
+    /* batch: by preset; and the one in force, set by whoever makes an order of it. */
+    int64_t windows_ns[SPEC_PRESETS], window_ns;
+    int64_t late_share; /* of the measure phase after which workers beyond the first begin */
+    int64_t compress_bytes, compile_functions; /* of one job */
+    int64_t read_share;                        /* storage: of random I/Os, millionths */
+    int64_t block_bytes;
+    int64_t stream_rate; /* sequential reads a second at --load 1, millionths */
+    int64_t stream_block_bytes;
+    int64_t bytes_per_s; /* network: most of the stream; 0: as fast as it goes */
+};
 struct spec_role_size {
     uint64_t memory_bytes;
     int64_t vcpus;
@@ -62,7 +79,9 @@ struct spec_role {
     char name[16];
     struct spec_role_size size[SPEC_SIZES];
     bool scored, driven; /* driven: has a load section */
+    bool works;          /* has a jobs section; not both */
     struct spec_load load;
+    struct spec_jobs jobs;
 };
 /* What the spec says about a run where neither the command line nor a setting does. */
 enum spec_run_key { SPEC_RUN_TILES, SPEC_RUN_LOAD, SPEC_RUN_PRESET, SPEC_RUN_KEYS };
