@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tiles/roles/registry.h"
+
+static const char *const no_peers[] = {NULL};
+
+const struct role role_database = {
+    .name = "database",
+    .short_name = "db",
+    .help = "back end of the app role: PostgreSQL with generated data, a schema a tile",
+    .peers = no_peers,
+    .guest = &role_database_guest,
+};
