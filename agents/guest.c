@@ -47,6 +47,8 @@ static void job_done(struct worker_job *base)
     /* Until it serves, an emulated guest is better spared the work. */
     if (job->step == GUEST_READY && !failed)
         pulse_sample(&g->pulse);
+    if (job->step == GUEST_CHECK && !failed && g->jobs.facts && g->jobs.state != JOBS_RUNNING)
+        json_object_update(job->result, g->jobs.facts);
     if (g->uplink && job->stream)
         uplink_reply(g->uplink, job->stream, vt_take_ptr(job->result), failed ? &job->err : NULL);
     else
@@ -118,6 +120,28 @@ static int take_config(struct guest *g, uint16_t stream, const json_t *params, s
     return 0;
 }
 
+static int take_work(struct guest *g, uint16_t stream, const json_t *params, struct vt_error *err)
+{
+    if (!g->role->guest->work)
+        return vt_error_set(err, VT_KIND_INFRA, -ENOSYS, "%s makes no load for itself",
+                            g->role->name);
+    /* Steps of the role's are over by then, so nobody writes g->work. */
+    int rc = jobs_start(&g->jobs, &g->work, params, err);
+    if (rc == 0)
+        uplink_reply(g->uplink, stream, NULL, NULL);
+    return rc;
+}
+
+static int take_work_stop(struct guest *g, uint16_t stream, const json_t *params,
+                          struct vt_error *err)
+{
+    (void)params;
+    (void)err;
+    uplink_reply(g->uplink, stream, NULL, NULL);
+    jobs_stop(&g->jobs);
+    return 0;
+}
+
 static void end(void *ctx);
 
 static int take_poweroff(struct guest *g, uint16_t stream, const json_t *params,
@@ -136,9 +160,8 @@ static const struct {
     const char *op;
     int (*take)(struct guest *g, uint16_t stream, const json_t *params, struct vt_error *err);
 } calls[] = {
-    {"logs", take_logs},
-    {"config", take_config},
-    {"poweroff", take_poweroff},
+    {"logs", take_logs},           {"config", take_config},     {"work", take_work},
+    {"work.stop", take_work_stop}, {"poweroff", take_poweroff},
 };
 
 static void on_call(void *ctx, uint16_t stream, const char *op, const json_t *params)
@@ -191,6 +214,7 @@ static void close_rest(void *ctx)
     struct guest *g = ctx;
     g->uplink = NULL;
     watch_stop(&g->watch);
+    jobs_close(&g->jobs);
     worker_close(g->worker);
     pulse_close(&g->pulse);
     uv_close((uv_handle_t *)&g->retry, NULL);
@@ -210,14 +234,20 @@ static void end(void *ctx)
         close_rest(g);
 }
 
-static void init_handles(struct guest *g)
+static int init_handles(struct guest *g, struct vt_error *err)
 {
+    g->jobs.loop = &g->loop;
+    g->jobs.role = g->role;
+    int rc = jobs_init(&g->jobs, err);
+    if (rc < 0)
+        return rc;
     pulse_init(&g->pulse, &g->loop, end, g);
     uv_timer_init(&g->loop.uv, &g->retry);
     g->retry.data = g;
     g->watch.loop = &g->loop;
     g->watch.died = on_server_died;
     g->watch.ctx = g;
+    return 0;
 }
 
 static int start_uplink(struct guest *g, struct vt_error *err)
@@ -230,6 +260,7 @@ static int start_uplink(struct guest *g, struct vt_error *err)
         .key_file = g->key_file,
     };
     int rc = uplink_new(&config, &uplink_events, g, &g->uplink, err);
+    g->jobs.uplink = g->uplink;
     if (rc == 0)
         uplink_start(g->uplink);
     return rc;
@@ -240,7 +271,9 @@ static int serve(struct guest *g, struct vt_error *err)
     int rc = worker_new(&g->loop, &g->worker, err);
     if (rc < 0)
         return rc;
-    init_handles(g);
+    rc = init_handles(g, err);
+    if (rc < 0)
+        return rc;
     if (g->conf->unattended)
         unattended_step(g, GUEST_PREPARE);
     else

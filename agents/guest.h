@@ -3,6 +3,7 @@
 #ifndef VTILE_AGENTS_GUEST_H
 #define VTILE_AGENTS_GUEST_H
 
+#include "agents/jobs.h"
 #include "agents/logs.h"
 #include "agents/pulse.h"
 #include "agents/uplink.h"
@@ -29,6 +30,7 @@ struct guest {
     struct watch watch;
     struct logs logs;
     struct pulse pulse;
+    struct jobs jobs; /* of a role that makes load for itself */
     uv_timer_t retry; /* of what failed, unattended */
     bool ending, power_off;
 };

@@ -9,14 +9,16 @@
  *           ready {timeout_ns} answers once a real answer came from the server
  *           check {}           facts for the record
  *           logs {max_bytes}   WIRE_LOG frames, then {"logs":[{name, bytes, cut}]}
+ *           work {t0_ns: of the agent's clock, order: of tiles/load/jobs.h}   begins, answers {}
+ *           work.stop {}       ends early; work.finished still comes
  *           poweroff {}        answers, then the guest ends
  *   client  load.prepare (an order of tiles/load/order.h)  -> {"hash", "steps", "window_steps"}
  *           load.open {tile, role}    connects          -> {}
  *           load.start {tile, role, t0_ns: of the agent's clock} -> {"fifo": in real time?}
  *           load.stop {tile, role}    ends early; load.finished still comes
  *   both    config {}      what the record keeps of this machine, text by name
- * Events {"kind", "text", ...}: server_died (guest); load.finished (client; "hash" of the
- * schedule, "totals": see wire_totals_read).
+ * Events {"kind", "text", ...}: server_died, work.finished ("totals", "overflowed", "why") (guest);
+ * load.finished (client; "hash" of the schedule, "totals": see wire_totals_read).
  */
 #ifndef VTILE_WIRE_MESSAGE_H
 #define VTILE_WIRE_MESSAGE_H

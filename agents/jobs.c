@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agents/jobs.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "wire/message.h"
+
+/* A T0 outside of this is a clock that went wrong. */
+#define T0_LATE_NS (10 * VT_NS_PER_S)
+#define T0_AHEAD_NS (3600 * VT_NS_PER_S)
+#define TICK_MS 250
+#define SECONDS_PER_TICK 200 /* of operations: below what the controller takes of one agent */
+
+/* --- on the thread --- */
+static bool stopping(void *ctx)
+{
+    return atomic_load(&((struct jobs *)ctx)->stopping);
+}
+
+static void done(void *ctx, const struct role_done *done)
+{
+    tally_add(&((struct jobs *)ctx)->tally, done);
+}
+
+static void *work(void *arg)
+{
+    struct jobs *jobs = arg;
+    int rc = jobs->role->guest->work(&jobs->guest, &jobs->work, &jobs->err);
+    if (rc == 0)
+        vt_error_clear(&jobs->err);
+    else if (jobs->err.code == 0)
+        vt_error_set(&jobs->err, VT_KIND_INFRA, rc, "%s", strerror(-rc));
+    uv_async_send(&jobs->ended);
+    return NULL;
+}
+
+/* --- on the loop --- */
+static void send_second(void *ctx, unsigned operation, const struct vt_load_second *second)
+{
+    struct jobs *jobs = ctx;
+    VT_AUTO_BUF struct vt_buf payload = VT_BUF_INIT(WIRE_PAYLOAD_MAX);
+    /* A second that could not be packed is missed by the controller: what is due is known there. */
+    if (wire_load_write(&payload, jobs->tally.order.tile, jobs->tally.order.role, operation, second,
+                        NULL) == 0)
+        uplink_send(jobs->uplink, WIRE_LOAD, 0, payload.data, payload.len);
+}
+
+static void finish(struct jobs *jobs)
+{
+    json_t *totals = wire_totals_write(&jobs->tally.totals);
+    uv_timer_stop(&jobs->tick);
+    jobs->state = JOBS_NONE;
+    uplink_event(jobs->uplink, "work.finished", jobs->role->name,
+                 json_pack("{s:o, s:b, s:s}", "totals", totals, "overflowed",
+                           tally_overflowed(&jobs->tally), "why", jobs->err.text));
+    tally_dispose(&jobs->tally);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct jobs *jobs = timer->data;
+    unsigned sent = tally_deliver(&jobs->tally, SECONDS_PER_TICK, send_second, jobs);
+    if (jobs->state == JOBS_TELLING && sent < SECONDS_PER_TICK)
+        finish(jobs);
+}
+
+static void on_ended(uv_async_t *async)
+{
+    struct jobs *jobs = async->data;
+    if (jobs->state != JOBS_RUNNING)
+        return;
+    pthread_join(jobs->thread, NULL);
+    jobs->state = JOBS_TELLING;
+    tally_end(&jobs->tally, jobs->stopped_ns,
+              jobs->err.code ? jobs->err.text : "it was not done when the work ended");
+}
+
+int jobs_init(struct jobs *jobs, struct vt_error *err)
+{
+    int rc = uv_async_init(&jobs->loop->uv, &jobs->ended, on_ended);
+    if (rc < 0)
+        return vt_error_set(err, VT_KIND_INFRA, rc, "prepare for jobs: %s", uv_strerror(rc));
+    uv_timer_init(&jobs->loop->uv, &jobs->tick);
+    jobs->ended.data = jobs->tick.data = jobs;
+    return 0;
+}
+
+/* Signals are the loop's business. */
+static int start_thread(struct jobs *jobs)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = pthread_create(&jobs->thread, NULL, work, jobs);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc;
+}
+
+int jobs_start(struct jobs *jobs, const struct role_guest *guest, const json_t *params,
+               struct vt_error *err)
+{
+    struct jobs_order order;
+    const json_t *json = NULL;
+    int64_t t0_ns = 0, now_ns = vt_clock_now_ns();
+    int64_t earliest_ns = now_ns > T0_LATE_NS ? now_ns - T0_LATE_NS : 0;
+    if (jobs->state != JOBS_NONE)
+        return vt_error_set(err, VT_KIND_INFRA, -EBUSY, "%s is at work", jobs->role->name);
+    int rc = vt_json_get_int(params, "t0_ns", earliest_ns, now_ns + T0_AHEAD_NS, &t0_ns, err);
+    if (rc == 0)
+        rc = vt_json_get_object(params, "order", &json, err);
+    if (rc == 0)
+        rc = jobs_order_read(json, &order, err);
+    if (rc == 0 && strcmp(order.role, jobs->role->name) != 0)
+        rc = vt_error_refuse(err, "an order for %s, this is %s", order.role, jobs->role->name);
+    if (rc == 0)
+        rc = tally_init(&jobs->tally, jobs->role, &order, err);
+    if (rc < 0)
+        return rc;
+    json_decref(jobs->facts);
+    jobs->facts = json_object();
+    jobs->guest = *guest;
+    jobs->stopped_ns = INT64_MAX;
+    atomic_store(&jobs->stopping, false);
+    vt_error_clear(&jobs->err);
+    jobs->work = (struct role_work){
+        .t0_ns = t0_ns,
+        .times = order.times,
+        .jobs = &jobs->tally.order.jobs,
+        .facts = jobs->facts,
+        .stopping = stopping,
+        .done = done,
+        .ctx = jobs,
+    };
+    rc = start_thread(jobs);
+    if (rc != 0) {
+        tally_dispose(&jobs->tally);
+        return vt_error_errno(err, VT_KIND_INFRA, rc, "start the work");
+    }
+    jobs->state = JOBS_RUNNING;
+    uv_timer_start(&jobs->tick, on_tick, TICK_MS, TICK_MS);
+    return 0;
+}
+
+void jobs_stop(struct jobs *jobs)
+{
+    if (jobs->state != JOBS_RUNNING || atomic_load(&jobs->stopping))
+        return;
+    jobs->stopped_ns = vt_clock_now_ns() - jobs->work.t0_ns;
+    atomic_store(&jobs->stopping, true);
+}
+
+void jobs_close(struct jobs *jobs)
+{
+    if (jobs->state == JOBS_RUNNING) {
+        atomic_store(&jobs->stopping, true);
+        pthread_join(jobs->thread, NULL);
+    }
+    if (jobs->state != JOBS_NONE)
+        tally_dispose(&jobs->tally);
+    jobs->state = JOBS_NONE;
+    json_decref(jobs->facts);
+    jobs->facts = NULL;
+    uv_close((uv_handle_t *)&jobs->tick, NULL);
+    uv_close((uv_handle_t *)&jobs->ended, NULL);
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agents/tally.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "tiles/load/recorder.h"
+
+struct tally_done {
+    int64_t second, lag_ns, response_ns, service_ns;
+    uint64_t bytes;
+    uint8_t outcome; /* enum step_outcome */
+};
+struct tally_bin {
+    struct vt_load_second second;
+    struct vt_hist response, service, wake_lag, rate;
+};
+
+static int64_t length_ns(const struct jobs_order *order)
+{
+    return order->times.ramp_ns + order->times.warm_ns + order->times.measure_ns;
+}
+
+int tally_init(struct tally *t, const struct role *role, const struct jobs_order *order,
+               struct vt_error *err)
+{
+    *t = (struct tally){.role = role, .order = *order, .until_ns = length_ns(order)};
+    t->bin = malloc(sizeof *t->bin);
+    if (!t->bin)
+        return vt_error_no_memory(err, "count operations");
+    t->totals.tile = order->tile;
+    vt_text_copy(t->totals.role, sizeof t->totals.role, order->role);
+    pthread_mutex_init(&t->lock, NULL);
+    return 0;
+}
+
+void tally_dispose(struct tally *t)
+{
+    if (!t->bin)
+        return;
+    for (unsigned i = 0; i < SPEC_OPERATIONS_MAX; i++)
+        free(t->operations[i].open);
+    free(t->bin);
+    t->bin = NULL;
+    pthread_mutex_destroy(&t->lock);
+}
+
+static bool append(struct tally_operation *operation, const struct tally_done *done)
+{
+    if (operation->nopen == operation->cap) {
+        size_t cap = operation->cap ? 2 * operation->cap : 64;
+        struct tally_done *grown =
+            cap <= TALLY_OPEN_MAX ? realloc(operation->open, cap * sizeof *grown) : NULL;
+        if (!grown)
+            return false;
+        operation->open = grown;
+        operation->cap = cap;
+    }
+    operation->open[operation->nopen++] = *done;
+    return true;
+}
+
+static void count_total(struct tally *t, const struct tally_done *done, unsigned operation,
+                        const char *why)
+{
+    struct vt_record_totals *totals = &t->totals;
+    totals->intended++;
+    totals->good += done->outcome == STEP_GOOD;
+    totals->slow += done->outcome == STEP_SLOW;
+    totals->wrong += done->outcome == STEP_WRONG;
+    totals->failed += done->outcome == STEP_FAILED;
+    if (done->outcome >= STEP_WRONG && totals->first_failure[0] == '\0')
+        snprintf(totals->first_failure, sizeof totals->first_failure, "%s %s: %s",
+                 t->role->operations[operation], done->outcome == STEP_WRONG ? "wrong" : "failed",
+                 why ? why : "no reason known");
+}
+
+static enum step_outcome outcome_of(const struct tally *t, const struct role_done *done)
+{
+    if (done->failed)
+        return done->wrong ? STEP_WRONG : STEP_FAILED;
+    return done->response_ns <= t->order.good_limit_ns[done->operation] ? STEP_GOOD : STEP_SLOW;
+}
+
+void tally_add(struct tally *t, const struct role_done *done)
+{
+    if (done->operation >= t->role->noperations)
+        return;
+    const struct tally_done kept = {
+        .second = done->intended_ns / VT_NS_PER_S,
+        .lag_ns = done->lag_ns,
+        .response_ns = done->response_ns,
+        .service_ns = done->service_ns,
+        .bytes = done->bytes,
+        .outcome = (uint8_t)outcome_of(t, done),
+    };
+    pthread_mutex_lock(&t->lock);
+    if (done->intended_ns < t->until_ns) {
+        if (append(&t->operations[done->operation], &kept))
+            count_total(t, &kept, done->operation, done->failed);
+        else
+            t->overflowed = true;
+    }
+    pthread_mutex_unlock(&t->lock);
+}
+
+bool tally_overflowed(struct tally *t)
+{
+    pthread_mutex_lock(&t->lock);
+    bool overflowed = t->overflowed;
+    pthread_mutex_unlock(&t->lock);
+    return overflowed;
+}
+
+/* --- what is due --- */
+
+static uint64_t due_in(const struct tally *t, unsigned operation, int64_t second)
+{
+    int64_t from_ns = second * VT_NS_PER_S, to_ns = from_ns + VT_NS_PER_S;
+    return t->role->due(&t->order.jobs, &t->order.times, operation, from_ns,
+                        to_ns < t->until_ns ? to_ns : t->until_ns);
+}
+
+static uint64_t told_in(const struct tally_operation *operation, int64_t second)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < operation->nopen; i++)
+        n += operation->open[i].second == second;
+    return n;
+}
+
+void tally_end(struct tally *t, int64_t at_ns, const char *why)
+{
+    pthread_mutex_lock(&t->lock);
+    if (at_ns < t->until_ns)
+        t->until_ns = at_ns > 0 ? at_ns : 0;
+    for (unsigned o = 0; o < t->role->noperations; o++) {
+        struct tally_operation *operation = &t->operations[o];
+        for (int64_t s = operation->next_second; s * VT_NS_PER_S < t->until_ns; s++) {
+            struct tally_done lost = {.second = s, .outcome = STEP_FAILED};
+            uint64_t due = due_in(t, o, s), told = due ? told_in(operation, s) : 0;
+            for (; told < due && !t->overflowed; told++) {
+                if (append(operation, &lost))
+                    count_total(t, &lost, o, why);
+                else
+                    t->overflowed = true;
+            }
+        }
+    }
+    pthread_mutex_unlock(&t->lock);
+}
+
+/* --- delivery --- */
+
+static void bin_begin(struct tally_bin *bin, const char *operation, int64_t second)
+{
+    vt_hist_init(&bin->response);
+    vt_hist_init(&bin->service);
+    vt_hist_init(&bin->wake_lag);
+    vt_hist_init(&bin->rate);
+    bin->second = (struct vt_load_second){
+        .operation = operation,
+        .second = second,
+        .response = &bin->response,
+        .service = &bin->service,
+        .wake_lag = &bin->wake_lag,
+        .rate = &bin->rate,
+    };
+}
+
+static void bin_add(struct tally_bin *bin, const struct tally_done *done, bool rated)
+{
+    struct vt_load_second *second = &bin->second;
+    second->intended++;
+    second->bytes += done->bytes;
+    second->good += done->outcome == STEP_GOOD;
+    second->slow += done->outcome == STEP_SLOW;
+    second->wrong += done->outcome == STEP_WRONG;
+    second->failed += done->outcome == STEP_FAILED;
+    vt_hist_record(&bin->wake_lag, done->lag_ns);
+    if (done->outcome == STEP_GOOD || done->outcome == STEP_SLOW) {
+        vt_hist_record(&bin->response, done->response_ns);
+        vt_hist_record(&bin->service, done->service_ns);
+        if (rated)
+            vt_hist_record(&bin->rate, recorder_rate(done->bytes, done->service_ns));
+    }
+}
+
+/* Moves a second's operations from the open ones into the bin. */
+static void take_second(struct tally *t, unsigned o, int64_t second)
+{
+    struct tally_operation *operation = &t->operations[o];
+    size_t left = 0;
+    bin_begin(t->bin, t->role->operations[o], second);
+    for (size_t i = 0; i < operation->nopen; i++) {
+        if (operation->open[i].second == second)
+            bin_add(t->bin, &operation->open[i], t->order.rated[o]);
+        else
+            operation->open[left++] = operation->open[i];
+    }
+    operation->nopen = left;
+}
+
+/* The next second of an operation that has something due in it and is complete, into the bin. */
+static bool next_complete(struct tally *t, unsigned o)
+{
+    struct tally_operation *operation = &t->operations[o];
+    for (; operation->next_second * VT_NS_PER_S < t->until_ns; operation->next_second++) {
+        uint64_t due = due_in(t, o, operation->next_second);
+        if (due == 0)
+            continue;
+        if (told_in(operation, operation->next_second) < due)
+            return false;
+        take_second(t, o, operation->next_second++);
+        return true;
+    }
+    return false;
+}
+
+unsigned tally_deliver(struct tally *t, unsigned max,
+                       void (*take)(void *ctx, unsigned operation,
+                                    const struct vt_load_second *second),
+                       void *ctx)
+{
+    unsigned n = 0;
+    for (unsigned o = 0; o < t->role->noperations; o++) {
+        bool complete = true;
+        while (complete && n < max) {
+            pthread_mutex_lock(&t->lock);
+            complete = next_complete(t, o);
+            pthread_mutex_unlock(&t->lock);
+            if (!complete)
+                break;
+            take(ctx, o, &t->bin->second); /* the bin is this thread's alone */
+            n++;
+        }
+    }
+    return n;
+}
