@@ -9,6 +9,9 @@
 #include "tiles/load/driver.h"
 #include "tiles/roles/role.h"
 
+extern const struct role role_app, role_database;
+extern const struct role_guest_ops role_app_guest, role_database_guest;
+extern const struct driver app_driver;
 extern const struct role role_infra, role_web;
 extern const struct role_guest_ops role_infra_guest, role_web_guest;
 extern const struct driver web_driver;

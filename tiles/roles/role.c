@@ -6,7 +6,7 @@
 
 #include "tiles/roles/registry.h"
 
-static const struct role *const roles[] = {&role_infra, &role_web, NULL};
+static const struct role *const roles[] = {&role_infra, &role_web, &role_app, &role_database, NULL};
 
 const struct role *const *role_all(void)
 {
