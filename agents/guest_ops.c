@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "tiles/image/image.h"
 
 #define DATA_BYTES_MAX (INT64_C(1) << 40)
 #define VCPUS_MAX 1024
@@ -56,6 +57,7 @@ static int number_param(const struct guest *g, const char *name, int64_t max, in
 static int set_work(struct guest *g, struct vt_error *err)
 {
     int64_t seed = 0, data_bytes = 0, vcpus = sysconf(_SC_NPROCESSORS_ONLN), log_requests = 0;
+    int64_t tiles = 1; /* that it serves, from its own on */
     int rc = number_param(g, "seed", INT64_MAX, &seed, err);
     if (rc == 0)
         rc = number_param(g, "data_bytes", DATA_BYTES_MAX, &data_bytes, err);
@@ -63,10 +65,13 @@ static int set_work(struct guest *g, struct vt_error *err)
         rc = number_param(g, "vcpus", VCPUS_MAX, &vcpus, err);
     if (rc == 0)
         rc = number_param(g, "log_requests", 1, &log_requests, err);
+    if (rc == 0)
+        rc = number_param(g, "tiles", ROLE_SHARED_MAX, &tiles, err);
     g->work = (struct role_guest){
         .role = g->role->name,
         .address = g->address,
         .tile = g->conf->tile,
+        .ntiles = tiles > 0 ? (unsigned)tiles : 1,
         .seed = (uint64_t)seed,
         .data_bytes = (uint64_t)data_bytes,
         .vcpus = (unsigned)vcpus,
@@ -78,6 +83,8 @@ static int set_work(struct guest *g, struct vt_error *err)
         .key_file = g->key_file,
         .ca_file = g->ca_file,
     };
+    for (unsigned i = 0; i < g->work.ntiles; i++)
+        g->work.tiles[i] = g->conf->tile + i;
     for (size_t i = 0; i < g->conf->n_peers && g->work.npeers < ROLE_PEERS_MAX; i++) {
         struct role_peer *peer = &g->work.peers[g->work.npeers];
         if (!role_find(g->conf->peers[i].name))
@@ -96,7 +103,7 @@ int guest_set_up(struct guest *g, struct vt_error *err)
              g->conf->address);
     snprintf(fallback, sizeof fallback, "/usr/share/vtile/roles/%s", g->role->name);
     set_path(g->files_dir, g, "files_dir", fallback);
-    set_path(g->data_dir, g, "data_dir", "/var/lib/vtile/data");
+    set_path(g->data_dir, g, "data_dir", IMAGE_DATA_DIR);
     set_path(g->run_dir, g, "run_dir", "/run/vtile");
     if (snprintf(g->cert_file, GUEST_PATH_MAX, "%s/cert.pem", g->run_dir) >= GUEST_PATH_MAX ||
         snprintf(g->key_file, GUEST_PATH_MAX, "%s/key.pem", g->run_dir) >= GUEST_PATH_MAX ||

@@ -28,6 +28,9 @@ struct vt_disk {
     char path[VT_PATH_MAX];
     char serial[21]; /* at most 20 bytes reach the guest */
     bool readonly;
+    /* Of one that is written: past the host's page cache. Either way a flush of the guest is one of
+     * the host's storage, and discarded blocks are given back. */
+    bool direct;
 };
 struct vt_nic {
     char mac[18];

@@ -41,7 +41,7 @@
 #define RECORD_META_TILES "tiles"
 #define RECORD_META_HOST "host"             /* URI */
 #define RECORD_META_ACCEL "accel"           /* "kvm", "tcg", "xen", "test": tcg degrades */
-#define RECORD_META_STORAGE "storage"       /* "tmpfs" degrades; "disk" does not */
+#define RECORD_META_STORAGE "storage"       /* of kept data: "tmpfs" degrades, "disk" does not */
 #define RECORD_META_CLIENT "client"         /* "host": load comes from the host; degrades */
 #define RECORD_META_WALL_START "wall_start" /* "2026-11-30T10:45:41Z" */
 #define RECORD_META_BY_OPERATION "limits_by_operation" /* "1": by operation too, "0": by role */

@@ -247,6 +247,45 @@ static int describe(virDomainPtr domain, struct host_domain *ret, struct vt_erro
     return 0;
 }
 
+struct watch {
+    void (*stopped)(void *ctx, const char *uuid);
+    void *ctx;
+};
+
+static int on_lifecycle(virConnectPtr conn, virDomainPtr domain, int event, int detail,
+                        void *opaque)
+{
+    const struct watch *watch = opaque;
+    char uuid[VIR_UUID_STRING_BUFLEN];
+
+    (void)conn;
+    (void)detail;
+    if (event == VIR_DOMAIN_EVENT_STOPPED && virDomainGetUUIDString(domain, uuid) == 0)
+        watch->stopped(watch->ctx, uuid);
+    return 0;
+}
+
+int calls_watch(virConnectPtr conn, void (*stopped)(void *ctx, const char *uuid), void *ctx)
+{
+    struct watch *watch = malloc(sizeof(*watch));
+    int id = -1;
+
+    if (!watch)
+        return -1;
+    *watch = (struct watch){stopped, ctx};
+    id = CALL(virConnectDomainEventRegisterAny, conn, NULL, VIR_DOMAIN_EVENT_ID_LIFECYCLE,
+              VIR_DOMAIN_EVENT_CALLBACK(on_lifecycle), watch, free);
+    if (id < 0)
+        free(watch);
+    return id;
+}
+
+void calls_unwatch(virConnectPtr conn, int watch)
+{
+    if (watch >= 0)
+        CALL(virConnectDomainEventDeregisterAny, conn, watch);
+}
+
 int calls_start(virConnectPtr conn, const char *xml, struct host_domain *ret, struct vt_error *err)
 {
     unsigned flags = VIR_DOMAIN_START_VALIDATE;

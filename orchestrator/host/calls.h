@@ -16,6 +16,10 @@
 /* Connections are closed with calls_close. */
 int calls_open(const char *uri, virConnectPtr *ret, struct host_info *info, struct vt_error *err);
 void calls_close(virConnectPtr conn); /* NULL ok */
+/* stopped comes on the thread of libvirt's event loop for each domain that ends. The watch's
+ * number, -1 where the driver has none; calls_unwatch takes both. */
+int calls_watch(virConnectPtr conn, void (*stopped)(void *ctx, const char *uuid), void *ctx);
+void calls_unwatch(virConnectPtr conn, int watch);
 int calls_start(virConnectPtr conn, const char *xml, struct host_domain *ret, struct vt_error *err);
 int calls_destroy(virConnectPtr conn, const char *name_or_uuid, const struct xml_mark *mark,
                   struct vt_error *err);

@@ -214,6 +214,9 @@ int host_open(struct vt_loop *loop, const struct host_settings *settings, host_d
         settings->open_deadline_ns ? settings->open_deadline_ns : HOST_OPEN_DEADLINE_NS;
     host->limit_ns = settings->deadline_ns ? settings->deadline_ns : HOST_DEADLINE_NS;
     host->loop = loop;
+    host->stopped = settings->stopped;
+    host->stopped_ctx = settings->ctx;
+    host->watch_id = -1;
     host->refs = 2;
     job_list_init(&host->queue);
     job_list_init(&host->finished);
@@ -271,6 +274,24 @@ int host_destroy(struct host *host, const char *name_or_uuid, const struct xml_m
         job->mark = *mark;
         job->has_mark = true;
     }
+    return submit(host, job, err);
+}
+
+int host_destroy_all(struct host *host, const char (*uuids)[37], size_t n, host_done done,
+                     void *ctx, struct vt_error *err)
+{
+    struct job *job = job_new(host, JOB_DESTROY_ALL, NULL, done, ctx, err);
+
+    if (!job)
+        return -ENOMEM;
+    job->uuids = calloc(n + 1, sizeof(*job->uuids));
+    if (!job->uuids) {
+        job_free(job);
+        return vt_error_no_memory(err, "destroy domains");
+    }
+    memcpy(job->uuids, uuids, n * sizeof(*uuids));
+    job->nuuids = n;
+    job->limit_ns *= (int64_t)(n / HOST_DESTROY_AT_ONCE) + 1;
     return submit(host, job, err);
 }
 

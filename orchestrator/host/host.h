@@ -27,6 +27,7 @@
 #include "orchestrator/host/xml.h"
 
 #define HOST_QUEUE_MAX 1024
+#define HOST_DESTROY_AT_ONCE 8
 #define HOST_DEADLINE_NS (60 * VT_NS_PER_S)       /* of a job; create and destroy under load */
 #define HOST_OPEN_DEADLINE_NS (120 * VT_NS_PER_S) /* holds the first capability probe */
 
@@ -68,8 +69,9 @@ struct host_reply {
     size_t ndomains;
     const struct host_stat *stats; /* stats */
     size_t nstats;
-    const struct host_facts *facts; /* ask_facts */
-    int64_t queued_ns, took_ns;     /* waiting and inside libvirt */
+    const struct host_facts *facts;  /* ask_facts */
+    const struct vt_error *failures; /* destroy_all: one a domain, kind NONE where it went well */
+    int64_t queued_ns, took_ns;      /* waiting and inside libvirt */
 };
 typedef void (*host_done)(struct host *host, void *ctx, const struct host_reply *reply);
 
@@ -77,6 +79,10 @@ struct host_settings {
     const char *uri;          /* a libvirt URI; "auto" is resolved by host_choose_uri before */
     int64_t open_deadline_ns; /* 0: HOST_OPEN_DEADLINE_NS */
     int64_t deadline_ns;      /* of the other jobs, 0: HOST_DEADLINE_NS */
+    /* A domain of the host has stopped, whoever ended it and whosever it is; on the loop's thread,
+     * until host_close. NULL: nobody wants to know. */
+    void (*stopped)(void *ctx, const char *uuid);
+    void *ctx;
 };
 
 /* "auto": the URI of a running system daemon whose socket answers, else the embedded host below
@@ -109,6 +115,10 @@ int host_define_start(struct host *host, const char *xml, host_done done, void *
  * not carry mark.run and mark.controller, where they are given. */
 int host_destroy(struct host *host, const char *name_or_uuid, const struct xml_mark *mark,
                  host_done done, void *ctx, struct vt_error *err);
+/* Many at once, by UUID, without a look at marks; HOST_DESTROY_AT_ONCE side by side, since most of
+ * the time passes waiting for an emulator to end. One job with a deadline for each so many. */
+int host_destroy_all(struct host *host, const char (*uuids)[37], size_t n, host_done done,
+                     void *ctx, struct vt_error *err);
 /* Domains with our mark. controller: NULL = of any installation. */
 int host_list_ours(struct host *host, const char *controller, host_done done, void *ctx,
                    struct vt_error *err);

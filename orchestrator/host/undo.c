@@ -22,6 +22,11 @@ static const struct {
     {UNDO_PROCESS, undo_process},
 };
 
+struct undo_domain {
+    uint64_t id;
+    char name[64];
+};
+
 struct undo {
     struct vt_journal *journal;
     uint64_t from_id;
@@ -33,10 +38,19 @@ struct undo {
     size_t next;     /* entries below it are still to be looked at */
     size_t left;
     struct vt_error first;
-    /* the domain that its host works on */
-    uint64_t id;
-    char name[64], uuid[37], root[VT_PATH_MAX]; /* root "": not embedded */
+    /* the domains that their host works on: neighbours in the journal */
+    struct undo_domain *domains;
+    char (*uuids)[37];
+    size_t ndomains;
+    char root[VT_PATH_MAX]; /* "": not embedded */
 };
+
+static void undo_free(struct undo *undo)
+{
+    free(undo->domains);
+    free(undo->uuids);
+    free(undo);
+}
 
 int undo_entry(const struct undo_context *context, const struct vt_journal_entry *entry,
                struct vt_error *err)
@@ -74,67 +88,111 @@ static void settle(struct undo *undo, uint64_t id, int code, struct vt_error *er
 
 /* ---- domains ---- */
 
-/* "<uuid> <uri>" */
+/* "<uuid> <uri>", into the next place. */
 static int parse_domain(struct undo *undo, const struct vt_journal_entry *entry, const char **uri,
                         struct vt_error *err)
 {
-    static const char embedded[] = "qemu:///embed?root=";
+    struct undo_domain *domain = &undo->domains[undo->ndomains];
 
     *uri = entry->value + 37;
     if (strlen(entry->value) <= 37 || entry->value[36] != ' ' ||
-        !vt_text_copy(undo->name, sizeof(undo->name), entry->object) || strchr(undo->name, '/'))
+        !vt_text_copy(domain->name, sizeof(domain->name), entry->object) ||
+        strchr(domain->name, '/'))
         return vt_error_refuse(err, "'%s' '%s' is no domain and its host", entry->object,
                                entry->value);
-    snprintf(undo->uuid, sizeof(undo->uuid), "%.36s", entry->value);
-    undo->root[0] = 0;
-    if (!strncmp(*uri, embedded, strlen(embedded)))
-        vt_text_copy(undo->root, sizeof(undo->root), *uri + strlen(embedded));
-    undo->id = entry->id;
+    snprintf(undo->uuids[undo->ndomains], sizeof(*undo->uuids), "%.36s", entry->value);
+    domain->id = entry->id;
     return 0;
 }
 
 /* The driver may not know it (killed while it started) or may not be reached (another run has the
  * folder, whose driver will see the QEMU go). */
-static int end_embedded(struct undo *undo, int code, struct vt_error *err)
+static int end_embedded(const struct undo *undo, size_t i, int code, struct vt_error *err)
 {
     if (!undo->root[0])
         return code;
-    int ended = embed_end_uuid(undo->uuid);
+    int ended = embed_end_uuid(undo->uuids[i]);
     if (ended < 0)
-        return vt_error_errno(err, VT_KIND_INFRA, -ended, "end the QEMU of %s", undo->name);
-    embed_forget_domain(undo->root, undo->name);
+        return vt_error_errno(err, VT_KIND_INFRA, -ended, "end the QEMU of %s",
+                              undo->domains[i].name);
+    embed_forget_domain(undo->root, undo->domains[i].name);
     return 0;
+}
+
+static void settle_domains(struct undo *undo, int code, const struct vt_error *why,
+                           const struct vt_error *failures)
+{
+    for (size_t i = 0; i < undo->ndomains; i++) {
+        struct vt_error err = failures ? failures[i] : *why;
+
+        settle(undo, undo->domains[i].id, end_embedded(undo, i, failures ? err.code : code, &err),
+               &err);
+    }
+    undo->ndomains = 0;
 }
 
 static void on_destroyed(struct host *host, void *ctx, const struct host_reply *reply)
 {
     struct undo *undo = ctx;
-    struct vt_error err = reply->err;
 
     (void)host;
-    settle(undo, undo->id, end_embedded(undo, reply->code, &err), &err);
+    settle_domains(undo, reply->code, &reply->err, reply->failures);
     uv_async_send(&undo->kick);
 }
 
-/* True when its host answers later. */
-static bool start_domain(struct undo *undo, const struct vt_journal_entry *entry)
+static bool is_open(const struct undo *undo, const struct vt_journal_entry *entry)
+{
+    return entry->id >= undo->from_id && entry->state != VT_JOURNAL_UNDONE;
+}
+
+/* The entry before next and all open domains of the same host in front of it. *ret_uri: borrowed
+ * from the journal, which marks move: to be used before any. */
+static void gather_domains(struct undo *undo, const char **ret_uri)
+{
+    static const char embedded[] = "qemu:///embed?root=";
+    const char *uri;
+
+    *ret_uri = NULL;
+    for (; undo->next > 0; undo->next--) {
+        const struct vt_journal_entry *entry = vt_journal_entry_at(undo->journal, undo->next - 1);
+        struct vt_error err = VT_ERROR_INIT;
+
+        if (!is_open(undo, entry) || strcmp(entry->kind, UNDO_DOMAIN) != 0)
+            break;
+        if (parse_domain(undo, entry, &uri, &err) < 0) {
+            if (undo->ndomains > 0)
+                break; /* the next round's first */
+            undo->next--;
+            settle(undo, entry->id, err.code, &err);
+            return;
+        }
+        if (*ret_uri && strcmp(*ret_uri, uri) != 0)
+            break;
+        *ret_uri = uri;
+        undo->ndomains++;
+    }
+    undo->root[0] = 0;
+    if (*ret_uri && !strncmp(*ret_uri, embedded, strlen(embedded)))
+        vt_text_copy(undo->root, sizeof(undo->root), *ret_uri + strlen(embedded));
+}
+
+/* True when their host answers later. */
+static bool start_domains(struct undo *undo)
 {
     struct vt_error err = VT_ERROR_INIT;
     const char *uri;
-    uint64_t id = entry->id;
-    int code = parse_domain(undo, entry, &uri, &err);
 
-    if (code < 0) {
-        settle(undo, id, code, &err);
+    gather_domains(undo, &uri);
+    if (undo->ndomains == 0)
         return false;
-    }
     struct host *host =
         undo->context.host ? undo->context.host(undo->context.ctx, uri, &err) : NULL;
-    if (host && host_destroy(host, undo->uuid, NULL, on_destroyed, undo, &err) == 0)
+    if (host && host_destroy_all(host, (const char(*)[37])undo->uuids, undo->ndomains, on_destroyed,
+                                 undo, &err) == 0)
         return true;
     if (err.kind == VT_KIND_NONE)
         vt_error_set(&err, VT_KIND_INFRA, -ENOTCONN, "no connection to %s", uri);
-    settle(undo, id, end_embedded(undo, err.code, &err), &err);
+    settle_domains(undo, err.code, &err, NULL);
     return false;
 }
 
@@ -145,7 +203,7 @@ static void on_closed(uv_handle_t *handle)
     struct undo *undo = handle->data;
 
     undo->done(undo->done_ctx, undo->left, undo->left ? &undo->first : NULL);
-    free(undo);
+    undo_free(undo);
 }
 
 static void on_kick(uv_async_t *kick)
@@ -153,16 +211,17 @@ static void on_kick(uv_async_t *kick)
     struct undo *undo = kick->data;
 
     while (undo->next > 0) {
-        const struct vt_journal_entry *entry = vt_journal_entry_at(undo->journal, --undo->next);
+        const struct vt_journal_entry *entry = vt_journal_entry_at(undo->journal, undo->next - 1);
         struct vt_error err = VT_ERROR_INIT;
 
-        if (entry->id < undo->from_id || entry->state == VT_JOURNAL_UNDONE)
-            continue;
-        if (!strcmp(entry->kind, UNDO_DOMAIN)) {
-            if (start_domain(undo, entry))
+        if (is_open(undo, entry) && !strcmp(entry->kind, UNDO_DOMAIN)) {
+            if (start_domains(undo))
                 return;
             continue;
         }
+        undo->next--;
+        if (!is_open(undo, entry))
+            continue;
         uint64_t id = entry->id;
         settle(undo, id, undo_entry(&undo->context, entry, &err), &err);
     }
@@ -184,9 +243,15 @@ int undo_start(struct vt_loop *loop, struct vt_journal *journal, uint64_t from_i
     undo->done = done;
     undo->done_ctx = ctx;
     undo->next = vt_journal_count(journal);
+    undo->domains = calloc(undo->next + 1, sizeof(*undo->domains));
+    undo->uuids = calloc(undo->next + 1, sizeof(*undo->uuids));
+    if (!undo->domains || !undo->uuids) {
+        undo_free(undo);
+        return vt_error_no_memory(err, "undo");
+    }
     rc = uv_async_init(&loop->uv, &undo->kick, on_kick);
     if (rc < 0) {
-        free(undo);
+        undo_free(undo);
         return vt_error_errno(err, VT_KIND_INFRA, -rc, "undo");
     }
     undo->kick.data = undo;

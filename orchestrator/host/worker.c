@@ -3,16 +3,17 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/scope.h"
 #include "base/text.h"
 #include "orchestrator/host/calls.h"
 
 static const char *const job_names[] = {
-    "opening",         "starting a domain", "destroying a domain",
-    "listing domains", "asking statistics", "asking facts",
-    "closing",
+    "opening",         "starting a domain", "destroying a domain", "destroying domains",
+    "listing domains", "asking statistics", "asking facts",        "closing",
 };
 
 void job_list_init(struct job_list *list)
@@ -48,6 +49,8 @@ void job_free(struct job *job)
     free(job->domains);
     free(job->stats);
     free(job->facts);
+    free(job->uuids);
+    free(job->failures);
     free(job);
 }
 
@@ -110,13 +113,24 @@ static void forget_started(struct host *host, const char *name_or_uuid)
         }
 }
 
+/* On the loop's thread, from libvirt's event loop. */
+static void on_stopped(void *ctx, const char *uuid)
+{
+    struct host *host = ctx;
+
+    if (!host->closing && host->state != HOST_LOST)
+        host->stopped(host->stopped_ctx, uuid);
+}
+
 static int do_open(struct host *host, struct job *job, struct vt_error *err)
 {
     int code = calls_open(host->uri, &host->conn, &job->info, err);
 
-    if (code == 0)
-        job->reply.info = &job->info;
-    return code;
+    if (code < 0)
+        return code;
+    job->reply.info = &job->info;
+    host->watch_id = host->stopped ? calls_watch(host->conn, on_stopped, host) : -1;
+    return 0;
 }
 
 static int do_start(struct host *host, struct job *job, struct vt_error *err)
@@ -140,6 +154,45 @@ static int do_destroy(struct host *host, struct job *job, struct vt_error *err)
     if (code == 0)
         forget_started(host, job->text);
     return code;
+}
+
+/* What its threads share. */
+struct destroying {
+    struct host *host;
+    struct job *job;
+    atomic_size_t next;
+};
+
+static void *destroy_some(void *ctx)
+{
+    struct destroying *all = ctx;
+    size_t i;
+
+    while ((i = atomic_fetch_add(&all->next, 1)) < all->job->nuuids)
+        calls_destroy(all->host->conn, all->job->uuids[i], NULL, &all->job->failures[i]);
+    return NULL;
+}
+
+static int do_destroy_all(struct host *host, struct job *job, struct vt_error *err)
+{
+    struct destroying all = {.host = host, .job = job};
+    pthread_t threads[HOST_DESTROY_AT_ONCE - 1];
+    size_t n = 0;
+
+    job->failures = calloc(job->nuuids, sizeof(*job->failures));
+    if (!job->failures)
+        return vt_error_no_memory(err, "destroy domains");
+    while (n < VT_COUNT(threads) && n + 1 < job->nuuids &&
+           pthread_create(&threads[n], NULL, destroy_some, &all) == 0)
+        n++;
+    destroy_some(&all);
+    while (n > 0)
+        pthread_join(threads[--n], NULL);
+    for (size_t i = 0; i < job->nuuids; i++)
+        if (job->failures[i].kind == VT_KIND_NONE)
+            forget_started(host, job->uuids[i]);
+    job->reply.failures = job->failures;
+    return 0;
 }
 
 static int do_list(struct host *host, struct job *job, struct vt_error *err)
@@ -179,13 +232,15 @@ static int do_close(struct host *host, struct job *job, struct vt_error *err)
 {
     (void)job;
     (void)err;
+    if (host->conn)
+        calls_unwatch(host->conn, host->watch_id);
     calls_close(host->conn);
     host->conn = NULL;
     return 0;
 }
 
 static int (*const job_doers[])(struct host *, struct job *, struct vt_error *) = {
-    do_open, do_start, do_destroy, do_list, do_stats, do_facts, do_close,
+    do_open, do_start, do_destroy, do_destroy_all, do_list, do_stats, do_facts, do_close,
 };
 
 /* Returns false when the host was lost meanwhile: the worker goes without a word. */

@@ -14,7 +14,16 @@
 
 #include "orchestrator/host/host.h"
 
-enum job_kind { JOB_OPEN, JOB_START, JOB_DESTROY, JOB_LIST, JOB_STATS, JOB_FACTS, JOB_CLOSE };
+enum job_kind {
+    JOB_OPEN,
+    JOB_START,
+    JOB_DESTROY,
+    JOB_DESTROY_ALL,
+    JOB_LIST,
+    JOB_STATS,
+    JOB_FACTS,
+    JOB_CLOSE
+};
 
 struct job {
     enum job_kind kind;
@@ -23,6 +32,8 @@ struct job {
     struct xml_mark mark;
     bool has_mark;
     unsigned groups;
+    char (*uuids)[37]; /* of destroy_all */
+    size_t nuuids;
     host_done done;
     void *ctx;
     int64_t limit_ns;
@@ -34,6 +45,7 @@ struct job {
     struct host_domain *domains;
     struct host_stat *stats;
     struct host_facts *facts;
+    struct vt_error *failures;
     struct job *next;
 };
 struct job_list {
@@ -53,6 +65,8 @@ struct host {
     struct host_info info;
     size_t outstanding; /* jobs whose done has not been called */
     bool closing, finished_closing;
+    void (*stopped)(void *ctx, const char *uuid);
+    void *stopped_ctx;
     void (*closed)(void *ctx);
     void *closed_ctx;
     pthread_t thread;
@@ -69,6 +83,7 @@ struct host {
 
     /* the worker */
     virConnectPtr conn;
+    int watch_id;                /* -1: none */
     struct host_domain *started; /* running domains that this host started */
     size_t nstarted;
 };

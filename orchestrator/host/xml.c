@@ -246,7 +246,11 @@ static void write_disk(struct writer *w, const struct vt_disk *disk, unsigned in
 
     snprintf(target, sizeof(target), "vd%c", (char)('a' + index));
     open_with(w, "disk", "type", "file", "device", "disk", NULL);
-    empty(w, "driver", "name", "qemu", "type", "raw");
+    if (disk->readonly)
+        empty(w, "driver", "name", "qemu", "type", "raw");
+    else /* never "unsafe", which drops flushes */
+        empty(w, "driver", "name", "qemu", "type", "raw", "cache",
+              disk->direct ? "none" : "writeback", "discard", "unmap");
     empty(w, "source", "file", disk->path);
     empty(w, "target", "dev", target, "bus", "virtio");
     if (disk->readonly)

@@ -55,6 +55,8 @@ static void agent_up(void *ctx, const char *agent)
     else
         run->client_up = true;
     emit_agent(run, VT_LEVEL_INFO, agent, "up");
+    if (vm)
+        run_vm_came_back(vm);
     if (phases_in(&run->phases, run_phase_deploy.name) && all_up(run))
         phases_done(&run->phases, NULL);
 }
@@ -71,7 +73,8 @@ static void agent_lost(void *ctx, const char *agent, const struct vt_error *err)
         vm->up = false;
     else
         run->client_up = false;
-    emit_agent(run, VT_LEVEL_ERROR, agent, err->text);
+    /* Of a restart there is a reason of its own. */
+    emit_agent(run, vm && vm->restarting ? VT_LEVEL_WARNING : VT_LEVEL_ERROR, agent, err->text);
     if (!vm) {
         vt_error_wrap(&failure, "the load client is gone");
         phases_fail(&run->phases, &failure);
@@ -189,7 +192,7 @@ static int fill_peers(const struct run *run, const struct run_vm *vm, struct vt_
         const struct run_vm *peer = &run->vms[i];
         struct vt_confdisk_peer *to = &conf->peers[conf->n_peers];
 
-        if (peer->tile != vm->tile)
+        if (!run_vm_serves(peer, vm->tile))
             continue;
         if (conf->n_peers == VT_CONFDISK_PEERS_MAX)
             return vt_error_set(err, VT_KIND_CONFIG, -E2BIG, "tile %u has too many VMs", vm->tile);
@@ -198,6 +201,26 @@ static int fill_peers(const struct run *run, const struct run_vm *vm, struct vt_
         conf->n_peers++;
     }
     return 0;
+}
+
+static void add_param(struct vt_confdisk *conf, const char *name, const char *value)
+{
+    struct vt_confdisk_param *param = &conf->params[conf->n_params++];
+
+    vt_text_copy(param->name, sizeof(param->name), name);
+    vt_text_copy(param->value, sizeof(param->value), value);
+}
+
+/* What the guest must know before anyone can ask it anything. */
+static void fill_params(const struct run_vm *vm, struct vt_confdisk *conf)
+{
+    char number[16];
+
+    if (vm->data_disk)
+        add_param(conf, IMAGE_PARAM_DATA, "1");
+    snprintf(number, sizeof(number), "%u", vm->ntiles);
+    if (vm->ntiles > 1)
+        add_param(conf, "tiles", number);
 }
 
 int run_expect_agent(struct run *run, struct run_vm *vm, struct vt_error *err)
@@ -230,6 +253,7 @@ int run_expect_agent(struct run *run, struct run_vm *vm, struct vt_error *err)
         conf->tile = vm->tile;
         vt_text_copy(conf->mac, sizeof(conf->mac), vm->domain.nics[0].mac);
         snprintf(conf->address, sizeof(conf->address), "%s/%d", vm->address, NET_PREFIX);
+        fill_params(vm, conf);
         ret = fill_peers(run, vm, conf, err);
     }
     if (ret == 0)

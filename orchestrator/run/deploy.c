@@ -65,15 +65,15 @@ static int give_config(const struct run *run, const struct run_vm *vm, struct vt
     return 0;
 }
 
-static int start_domain(struct run *run, struct run_vm *vm, struct vt_error *err)
+int run_start_domain(struct run_vm *vm, host_done done, struct vt_error *err)
 {
-    const struct host_info *info = host_info(run->host);
+    const struct host_info *info = host_info(vm->run->host);
     const struct xml_host host = {info->emulator, info->user_known, info->user, info->group};
     VT_AUTO_FREE char *xml = NULL;
     int ret = xml_write_domain(&vm->domain, &host, &xml, err);
 
     if (ret == 0)
-        ret = host_define_start(run->host, xml, domain_started, vm, err);
+        ret = host_define_start(vm->run->host, xml, done, vm, err);
     return ret < 0 ? vt_error_wrap(err, "start %s", vm->domain.name) : 0;
 }
 
@@ -104,7 +104,7 @@ static int start_client(struct run *run, struct vt_error *err)
 
 static int start(struct run *run, struct vt_error *err)
 {
-    int ret = 0;
+    int ret = run_make_disks(run, err);
 
     for (unsigned i = 0; ret == 0 && i < run->nvms; i++)
         if ((ret = run_expect_agent(run, &run->vms[i], err)) == 0)
@@ -112,7 +112,7 @@ static int start(struct run *run, struct vt_error *err)
     if (ret == 0)
         ret = intend_domains(run, err);
     for (unsigned i = 0; ret == 0 && i < run->nvms; i++)
-        ret = start_domain(run, &run->vms[i], err);
+        ret = run_start_domain(&run->vms[i], domain_started, err);
     if (ret == 0 && run->nloads > 0) {
         ret = run_expect_agent(run, NULL, err);
         if (ret == 0)

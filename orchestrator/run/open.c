@@ -37,6 +37,8 @@ static int open_journal(struct run *run, struct vt_error *err)
     if (ret == 0)
         ret = vt_journal_intent(run->journal, UNDO_TREE, run->record_folder, "", "", &id, err);
     if (ret == 0)
+    if (ret == 0 && run_has_disks(run))
+        ret = vt_journal_intent(run->journal, UNDO_TREE, run->disk_folder, "", "", &id, err);
         ret = vt_journal_sync(run->journal, err);
     if (ret == 0)
         ret = make_folder(run->folder, err);
@@ -142,7 +144,7 @@ static void host_opened(struct host *host, void *ctx, const struct host_reply *r
 
 static int start(struct run *run, struct vt_error *err)
 {
-    const struct host_settings settings = {.uri = run->uri};
+    const struct host_settings settings = {.uri = run->uri, .stopped = run_vm_stopped, .ctx = run};
     int ret = open_journal(run, err);
 
     if (ret == 0)

@@ -17,6 +17,9 @@
  * on the way, which cost a tenth of the CPU; QEMU's own default is 1 GiB. */
 #define TB_CACHE_BYTES (64ULL << 20)
 
+/* The role whose VM db_share tiles have in common. */
+#define SHARED_ROLE "database"
+
 static int set_path(char *dst, size_t size, struct vt_error *err, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
@@ -31,6 +34,25 @@ static int set_path(char *dst, size_t size, struct vt_error *err, const char *fm
     if (n < 0 || (size_t)n >= size)
         return vt_error_set(err, VT_KIND_CONFIG, -ENAMETOOLONG,
                             "path too long: %.80s...; choose a shorter VTILE_STATE", dst);
+    return 0;
+}
+
+/* A file that grows with what is written; a shared database has room for each tile's data. */
+static int plan_data_disk(const struct run *run, struct run_vm *vm, struct vt_error *err)
+{
+    const struct spec_role_size *size = &vm->spec->size[run->size];
+    struct vt_disk *disk = &vm->domain.disks[vm->domain.ndisks];
+    int ret;
+
+    if (!size->disk_bytes)
+        return 0;
+    ret = set_path(disk->path, sizeof(disk->path), err, "%s/%s.raw", run->disk_folder, vm->agent);
+    if (ret < 0)
+        return ret;
+    vt_text_copy(disk->serial, sizeof(disk->serial), IMAGE_SERIAL_DATA);
+    vm->disk_bytes = size->disk_bytes * vm->ntiles;
+    vm->data_disk = disk;
+    vm->domain.ndisks++;
     return 0;
 }
 
@@ -51,7 +73,7 @@ static int plan_disks(const struct run *run, struct run_vm *vm, struct vt_error 
         vt_text_copy(disk->serial, sizeof(disk->serial), disks[i].serial);
         disk->readonly = true;
     }
-    return 0;
+    return plan_data_disk(run, vm, err);
 }
 
 /* The same run id, tile and role give the same UUID: version 8 (free form) of RFC 9562. */
@@ -134,6 +156,9 @@ static int plan_folders(struct run *run, struct vt_error *err)
                        run->folder);
     if (ret == 0)
         ret = set_path(run->results, sizeof(run->results), err, "%s/results", run->state.folder);
+    if (ret == 0)
+        ret = set_path(run->disk_folder, sizeof(run->disk_folder), err, "%s/disks/%s",
+                       run->state.folder, run->id);
     /* A folder, since SQLite has files beside its own while a record is written. */
     if (ret == 0)
         ret = set_path(run->record_folder, sizeof(run->record_folder), err, "%s/.%s", run->results,
@@ -145,6 +170,46 @@ static int plan_folders(struct run *run, struct vt_error *err)
         ret = set_path(run->archive_path, sizeof(run->archive_path), err, "%s/%s%s", run->results,
                        run->id, ARCHIVE_SUFFIX);
     return ret;
+}
+
+/* The VM of that role that serves the tile: for a shared database the first of its tiles'. */
+static bool has_vm(const struct run *run, const struct spec_role *role, unsigned tile)
+{
+    return strcmp(role->name, SHARED_ROLE) != 0 || (tile - 1) % (unsigned)run->spec.db_share == 0;
+}
+
+static unsigned tiles_of(const struct run *run, const struct run_vm *vm, unsigned tiles)
+{
+    unsigned share = (unsigned)run->spec.db_share, left = tiles - vm->tile + 1;
+
+    if (strcmp(vm->spec->name, SHARED_ROLE) != 0)
+        return 1;
+    return left < share ? left : share;
+}
+
+static int plan_tile(struct run *run, unsigned tile, unsigned tiles, const char *letters,
+                     struct vt_error *err)
+{
+    for (unsigned r = 0; r < run->spec.nroles; r++) {
+        struct run_vm *vm = &run->vms[run->nvms];
+        int ret;
+
+        if (!has_vm(run, &run->spec.roles[r], tile))
+            continue;
+        vm->run = run;
+        vm->spec = &run->spec.roles[r];
+        vm->role = role_find(vm->spec->name);
+        vm->tile = tile;
+        vm->ntiles = tiles_of(run, vm, tiles);
+        vm->role_index = r;
+        ret = plan_vm(run, vm, letters[r], err);
+        if (ret < 0)
+            return vt_error_wrap(err, "plan %s of tile %u", vm->spec->name, tile);
+        run->nvms++;
+        if (vm->spec->driven)
+            run->loads[run->nloads++].vm = vm;
+    }
+    return 0;
 }
 
 static int plan_vms(struct run *run, unsigned tiles, struct vt_error *err)
@@ -165,24 +230,14 @@ static int plan_vms(struct run *run, unsigned tiles, struct vt_error *err)
     run->loads = calloc(tiles * ndriven + 1, sizeof(*run->loads));
     if (!run->vms || !run->loads)
         return vt_error_no_memory(err, "plan of %u tiles", tiles);
-    for (unsigned tile = 1; tile <= tiles; tile++) {
-        for (unsigned r = 0; r < run->spec.nroles; r++) {
-            struct run_vm *vm = &run->vms[run->nvms];
+    for (unsigned tile = 1; ret == 0 && tile <= tiles; tile++)
+        ret = plan_tile(run, tile, tiles, letters, err);
+    return ret;
+}
 
-            vm->run = run;
-            vm->spec = &run->spec.roles[r];
-            vm->role = role_find(vm->spec->name);
-            vm->tile = tile;
-            vm->role_index = r;
-            ret = plan_vm(run, vm, letters[r], err);
-            if (ret < 0)
-                return vt_error_wrap(err, "plan %s of tile %u", vm->spec->name, tile);
-            run->nvms++;
-            if (vm->spec->driven)
-                run->loads[run->nloads++].vm = vm;
-        }
-    }
-    return 0;
+bool run_vm_serves(const struct run_vm *vm, unsigned tile)
+{
+    return tile >= vm->tile && tile < vm->tile + vm->ntiles;
 }
 
 int run_plan(struct run *run, struct vt_error *err)

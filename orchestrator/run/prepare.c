@@ -57,13 +57,25 @@ static void prepare_loads(struct run *run)
 {
     struct vt_error err = VT_ERROR_INIT;
 
-    run->waiting = run->nloads;
+    run->waiting = 0;
+    for (unsigned i = 0; i < run->nloads; i++) {
+        struct run_load *load = &run->loads[i];
+
+        run->waiting += !load->vm->spec->works;
+        if (load->vm->spec->works && run_prepare_work(run, load, &err) < 0) {
+            fail(run, "prepare the work of", load->vm->agent, &err);
+            return;
+        }
+    }
     if (run->waiting == 0)
         phases_done(&run->phases, NULL);
     for (unsigned i = 0; i < run->nloads; i++) {
         struct run_load *load = &run->loads[i];
-        json_t *order = run_load_order(run, load, &err);
+        json_t *order;
 
+        if (load->vm->spec->works)
+            continue;
+        order = run_load_order(run, load, &err);
         if (order && hub_admit_load(run->hub, RUN_CLIENT_AGENT, load->vm->tile,
                                     load->vm->role->name, &err) == 0)
             hub_call(run->hub, RUN_CLIENT_AGENT, "load.prepare", order, STEP_TIMEOUT_NS,
@@ -114,6 +126,14 @@ static const struct {
 
 static void guest_done(void *ctx, const json_t *result, const struct vt_error *err);
 
+static void guest_failed(struct run_vm *vm, const struct vt_error *err)
+{
+    struct vt_error failure = *err;
+
+    vt_error_wrap(&failure, "%s %s", steps[vm->prepare_step].failed, vm->agent);
+    vm->prepared(vm, &failure);
+}
+
 static void guest_step(struct run_vm *vm)
 {
     json_t *params = steps[vm->prepare_step].params(vm);
@@ -126,28 +146,43 @@ static void guest_step(struct run_vm *vm)
                  guest_done, vm, &err);
     json_decref(params);
     if (err.kind != VT_KIND_NONE)
-        fail(vm->run, steps[vm->prepare_step].failed, vm->agent, &err);
+        guest_failed(vm, &err);
 }
 
 static void guest_done(void *ctx, const json_t *result, const struct vt_error *err)
 {
     struct run_vm *vm = ctx;
-    struct run *run = vm->run;
 
     (void)result;
+    if (err)
+        guest_failed(vm, err);
+    else if (++vm->prepare_step < VT_COUNT(steps))
+        guest_step(vm);
+    else
+        vm->prepared(vm, NULL);
+}
+
+void run_prepare_guest(struct run_vm *vm,
+                       void (*prepared)(struct run_vm *vm, const struct vt_error *err))
+{
+    vm->prepared = prepared;
+    vm->prepare_step = 0;
+    guest_step(vm);
+}
+
+static void guest_serves(struct run_vm *vm, const struct vt_error *err)
+{
+    struct run *run = vm->run;
+
     if (!phases_in(&run->phases, run_phase_prepare.name))
         return;
     if (err) {
-        fail(run, steps[vm->prepare_step].failed, vm->agent, err);
-        return;
-    }
-    if (++vm->prepare_step < VT_COUNT(steps)) {
-        guest_step(vm);
+        phases_fail(&run->phases, err);
         return;
     }
     run_note(run, VT_LEVEL_INFO, "%s serves", vm->agent);
     if (--run->waiting == 0)
-        prepare_loads(run);
+        run_ask_config(run, false, prepare_loads);
 }
 
 static int start(struct run *run, struct vt_error *err)
@@ -155,7 +190,7 @@ static int start(struct run *run, struct vt_error *err)
     (void)err;
     run->waiting = run->nvms;
     for (unsigned i = 0; i < run->nvms; i++)
-        guest_step(&run->vms[i]);
+        run_prepare_guest(&run->vms[i], guest_serves);
     return 0;
 }
 

@@ -105,7 +105,6 @@ int run_record_plan(struct run *run, struct vt_error *err)
         {RECORD_META_LOAD, load},
         {RECORD_META_TILES, tiles},
         {RECORD_META_HOST, run->uri},
-        {RECORD_META_STORAGE, "tmpfs"},
         {RECORD_META_CLIENT, "host"},
         {RECORD_META_BY_OPERATION, run->preset->limits_by_operation ? "1" : "0"},
         {RECORD_META_WALL_START, vt_clock_format_wall(vt_clock_wall_ns(), wall, sizeof(wall))},
@@ -137,6 +136,8 @@ int run_record_agents(struct run *run, struct vt_error *err)
 
     for (unsigned i = 0; ret == 0 && i <= run->nvms; i++) {
         const struct run_vm *vm = i < run->nvms ? &run->vms[i] : NULL;
+    if (ret == 0)
+        ret = run_record_storage(run, err);
         struct vt_record_agent agent = {.tile = vm ? vm->tile : 0};
 
         vt_text_copy(agent.name, sizeof(agent.name), vm ? vm->agent : RUN_CLIENT_AGENT);

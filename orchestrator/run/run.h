@@ -36,12 +36,21 @@ struct run_vm {
     const struct spec_role *spec;
     const struct role *role;
     unsigned tile, role_index;
+    unsigned ntiles; /* that it serves, from tile on: more than one for a shared database */
     char address[16];
     char agent[32]; /* "web-1" */
     char config_path[VT_PATH_MAX];
+    struct vt_disk *data_disk; /* one of the domain's, NULL: its data lies in memory */
+    uint64_t disk_bytes;
     uint64_t journal_id; /* of the domain */
     bool started, up;
-    unsigned prepare_step; /* prepare.c */
+    /* prepare.c: the next step, and who hears of the last one; err NULL: it serves */
+    unsigned prepare_step;
+    void (*prepared)(struct run_vm *vm, const struct vt_error *err);
+    /* restart.c */
+    unsigned restarts;
+    bool restarting;  /* until it serves again */
+    int64_t ended_ns; /* its emulator, the last time */
 };
 
 /* The load of one driven role of one tile. */
@@ -72,6 +81,7 @@ struct run {
     enum vt_accel accel;
     char folder[VT_PATH_MAX]; /* runtime: config disks, console logs */
     char client_config[VT_PATH_MAX];
+    char disk_folder[VT_PATH_MAX]; /* data disks */
     char results[VT_PATH_MAX];
     char record_folder[VT_PATH_MAX], record_path[VT_PATH_MAX]; /* while it is written */
     char archive_path[VT_PATH_MAX];
@@ -110,6 +120,9 @@ int run_plan(struct run *run, struct vt_error *err);
 
 /* Emits a note, a warning or an error from the controller. */
 void run_note(struct run *run, enum vt_event_level level, const char *fmt, ...)
+/* Whether that VM is one of the tile's. */
+bool run_vm_serves(const struct run_vm *vm, unsigned tile);
+
     __attribute__((format(printf, 3, 4)));
 /* A fact that bends or breaks the verdict: code: a word, as in results/verdict.h or of the run
  * itself. */

@@ -14,7 +14,7 @@
 
 #define CONSOLE_BYTES_MAX (256 * 1024)
 
-static void keep_console(const struct run_vm *vm)
+void run_keep_console(const struct run_vm *vm)
 {
     VT_AUTO_FREE char *text = malloc(CONSOLE_BYTES_MAX);
     VT_AUTO_FCLOSE FILE *in = fopen(vm->domain.console_log, "re");
@@ -45,7 +45,7 @@ static int start_score(struct run *run, struct vt_error *err)
         return 0;
     }
     for (unsigned i = 0; i < run->nvms; i++)
-        keep_console(&run->vms[i]);
+        run_keep_console(&run->vms[i]);
     ret = put_end(run, err);
     vt_bus_remove(&run->bus, record_sink(run->record));
     if (ret == 0)
@@ -65,6 +65,21 @@ static int start_score(struct run *run, struct vt_error *err)
     return 0;
 }
 
+/* What is encrypted for others stays readable here, without a second copy of it. */
+static int add_own_reader(struct run *run, const char *folder, struct vt_error *err)
+{
+    struct archive_key *reader = NULL;
+    int ret;
+
+    if (archive_recipients_count(run->recipients) == 0)
+        return 0;
+    ret = archive_key_load_reader(folder, true, &reader, err);
+    if (ret == 0)
+        ret = archive_recipients_add_key(run->recipients, reader, err);
+    archive_key_free(reader);
+    return ret;
+}
+
 static int start_seal(struct run *run, struct vt_error *err)
 {
     struct archive_key *key = NULL;
@@ -78,7 +93,9 @@ static int start_seal(struct run *run, struct vt_error *err)
     snprintf(folder, sizeof(folder), "%s/keys", run->state.folder);
     ret = archive_key_load(folder, true, &key, err);
     if (ret == 0)
-        ret = archive_seal(run->record_path, run->archive_path, key, err);
+        ret = add_own_reader(run, folder, err);
+    if (ret == 0)
+        ret = archive_seal(run->record_path, run->archive_path, key, run->recipients, err);
     archive_key_free(key);
     if (ret < 0)
         return vt_error_wrap(err, "seal the archive");

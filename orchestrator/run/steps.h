@@ -28,6 +28,24 @@ struct run_place {
 const struct run_place *run_find_place(const char *uri);
 
 /* agents.c: the hub of a run. */
+/* disks.c: data disks. Whether a VM has one; the files of all, once the host is open, in a folder
+ * that the journal names. */
+bool run_has_disks(const struct run *run);
+int run_make_disks(struct run *run, struct vt_error *err);
+/* Where VMs keep what was acknowledged, into the record. */
+int run_record_storage(struct run *run, struct vt_error *err);
+
+/* deploy.c: starts the VM's domain, which the journal names. */
+int run_start_domain(struct run_vm *vm, host_done done, struct vt_error *err);
+/* prepare.c: prepare, start, ready; prepared comes once, also when the agent is lost. */
+void run_prepare_guest(struct run_vm *vm,
+                       void (*prepared)(struct run_vm *vm, const struct vt_error *err));
+/* seal.c: what is on its console, into the record. */
+void run_keep_console(const struct run_vm *vm);
+/* restart.c: an emulator of the host has ended (of host_settings); the agent of a VM has come. */
+void run_vm_stopped(void *ctx, const char *uuid);
+void run_vm_came_back(struct run_vm *vm);
+
 int run_open_hub(struct run *run, struct vt_error *err);
 void run_close_hub(struct run *run, void (*closed)(void *ctx));
 /* Registers an agent and writes its config file: a guest's (vm) or the client's (vm NULL). */

@@ -24,6 +24,12 @@
 #define IMAGE_SERIAL_PACKAGES "vt-packages"
 #define IMAGE_SERIAL_ROLES "vt-roles"
 #define IMAGE_SERIAL_CONFIG "vt-config"
+#define IMAGE_SERIAL_DATA "vt-data"
+
+/* A param of the config disk: "1" where the guest has a data disk. */
+#define IMAGE_PARAM_DATA "data_disk"
+/* In the guest: what a role keeps. The file system of the data disk is mounted there. */
+#define IMAGE_DATA_DIR "/var/lib/vtile/data"
 
 /* In the guest: a role's files/ are IMAGE_ROLES_DIR/<role>/. */
 #define IMAGE_ROLES_DIR "/usr/share/vtile/roles"

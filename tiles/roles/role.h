@@ -105,6 +105,9 @@ struct role {
     const char *const *peers; /* roles of the same tile it needs, NULL-terminated */
     const struct role_guest_ops *guest;
     const struct driver *driver; /* NULL: not driven from outside */
+    /* Its guest keeps what a driver, its own or another role's, had acknowledged: in memory that is
+     * no stable storage. */
+    bool keeps;
     /* Of work(); a role has a driver or work, not both. */
     const char *const *operations;
     unsigned noperations;

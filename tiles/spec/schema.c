@@ -290,6 +290,8 @@ static const struct vt_schema load_schema = {
 
 /* --- roles --- */
 
+static const char *const storages[] = {"memory", "disk", NULL};
+
 static const struct vt_field size_fields[] = {
     {.key = "memory",
      .type = VT_FIELD_BYTES,
@@ -311,6 +313,17 @@ static const struct vt_field size_fields[] = {
      .max = 4 * TIB,
      .required = true,
      .help = "generated contents of one VM"},
+    {.key = "storage",
+     .type = VT_FIELD_CHOICE,
+     AT(spec_role_size, storage),
+     .choices = storages,
+     .help = "where its data lies; default memory for tcg, disk for kvm"},
+    {.key = "disk",
+     .type = VT_FIELD_BYTES,
+     AT(spec_role_size, disk_bytes),
+     .min = 64 * MIB,
+     .max = 4 * TIB,
+     .help = "size of its data disk, a file that grows with what is written; default 4 GiB"},
 };
 static const struct vt_schema size_schema = {.name = "size", FIELDS(size_fields, spec_role_size)};
 
@@ -328,7 +341,37 @@ static const struct vt_field sizes_fields[] = {
      .schema = &size_schema,
      .help = "where the hardware virtualizes"},
 };
-static const struct vt_schema sizes_schema = {.name = "sizes", FIELDS(sizes_fields, spec_role)};
+
+static int check_storage(struct spec_role_size *size, enum spec_storage unsaid,
+                         const struct vt_yaml_node *node, const char *file, struct vt_error *err)
+{
+    if (!vt_yaml_find(node, "storage"))
+        size->storage = vt_yaml_find(node, "disk") ? SPEC_STORAGE_DISK : (int)unsaid;
+    if (size->storage == SPEC_STORAGE_MEMORY)
+        return size->disk_bytes
+                   ? spec_refuse(node, "disk", file, err, "expected storage: disk with it")
+                   : 0;
+    if (!size->disk_bytes)
+        size->disk_bytes = SPEC_DISK_BYTES;
+    if (size->data_bytes > size->disk_bytes)
+        return spec_refuse(node, "disk", file, err, "expected room for the data");
+    return 0;
+}
+
+static int check_sizes(void *object, const struct vt_yaml_node *node, const char *file,
+                       struct vt_error *err)
+{
+    struct spec_role *role = object;
+    int rc = check_storage(&role->size[SPEC_SIZE_TCG], SPEC_STORAGE_MEMORY,
+                           vt_yaml_find(node, "tcg"), file, err);
+
+    return rc < 0 ? rc
+                  : check_storage(&role->size[SPEC_SIZE_KVM], SPEC_STORAGE_DISK,
+                                  vt_yaml_find(node, "kvm"), file, err);
+}
+
+static const struct vt_schema sizes_schema = {
+    .name = "sizes", FIELDS(sizes_fields, spec_role), .check = check_sizes};
 
 static const struct vt_field role_fields[] = {
     {.key = "", .type = VT_FIELD_TEXT, AT(spec_role, name), .min = 1},
@@ -361,11 +404,11 @@ static int check_role(void *object, const struct vt_yaml_node *node, const char 
 {
     struct spec_role *role = object;
 
-    role->driven = vt_yaml_find(node, "load") != NULL;
     role->works = vt_yaml_find(node, "jobs") != NULL;
-    if (role->driven && role->works)
+    role->driven = role->works || vt_yaml_find(node, "load");
+    if (role->works && vt_yaml_find(node, "load"))
         return spec_refuse(node, "jobs", file, err, "expected nothing, for there is a load");
-    if (role->scored && !role->driven && !role->works)
+    if (role->scored && !role->driven)
         return spec_refuse(node, "scored", file, err,
                            "expected false, for a role without load has nothing to score");
     return 0;
@@ -415,6 +458,12 @@ static const struct vt_field spec_fields[] = {
      AT(spec, run),
      .schema = &run_schema,
      .help = "defaults of a run of this spec"},
+    {.key = "db_share",
+     .type = VT_FIELD_INT,
+     AT(spec, db_share),
+     .min = 1,
+     .max = SPEC_DB_SHARE_MAX,
+     .help = "so many tiles share one database VM; default 1"},
     {.key = "roles",
      .type = VT_FIELD_NAMED,
      AT(spec, roles),

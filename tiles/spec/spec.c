@@ -190,6 +190,7 @@ static int read_yaml(const struct vt_yaml *yaml, struct spec *ret, struct vt_err
     if (!spec)
         return vt_error_no_memory(err, "read %s", yaml->file);
     spec->run.preset = -1;
+    spec->db_share = 1;
     rc = vt_yaml_bind(yaml, &spec_schema, spec, err);
     if (rc < 0)
         return rc;

@@ -25,6 +25,7 @@
 #define SPEC_DISK_BYTES (UINT64_C(4) << 30) /* of a data disk where nothing is said */
 
 enum spec_size { SPEC_SIZE_TCG, SPEC_SIZE_KVM, SPEC_SIZES };
+enum spec_storage { SPEC_STORAGE_MEMORY, SPEC_STORAGE_DISK };
 enum spec_loop { SPEC_LOOP_OPEN, SPEC_LOOP_CLOSED };
 
 /* Ascending in both members; at least one where a load is. */
@@ -74,12 +75,14 @@ struct spec_role_size {
     uint64_t memory_bytes;
     int64_t vcpus;
     uint64_t data_bytes; /* of generated contents */
+    int storage;         /* enum spec_storage; default: memory for tcg, disk for kvm */
+    uint64_t disk_bytes; /* of its data disk; 0: in memory */
 };
 struct spec_role {
     char name[16];
     struct spec_role_size size[SPEC_SIZES];
-    bool scored, driven; /* driven: has a load section */
-    bool works;          /* has a jobs section; not both */
+    bool scored, driven; /* driven: has a load or a jobs section */
+    bool works;          /* has a jobs section: its guest makes the load */
     struct spec_load load;
     struct spec_jobs jobs;
 };
@@ -98,6 +101,7 @@ struct spec {
     char name[32];
     char description[256];
     struct spec_run run;
+    int64_t db_share; /* so many tiles share a database VM, 1 to SPEC_DB_SHARE_MAX; default 1 */
     struct spec_role roles[SPEC_ROLES_MAX];
     size_t nroles;
 };

@@ -43,9 +43,12 @@ static void fill_tcg(struct vt_domain *d)
     vt_text_copy(d->initrd, sizeof(d->initrd), "/var/lib/vtile/image/initrd");
     vt_text_copy(d->cmdline, sizeof(d->cmdline), "console=ttyS0 quiet mitigations=off a=\"b<&>c\"");
     d->ndisks = 3;
-    d->disks[0] = (struct vt_disk){"/var/lib/vtile/image/packages.erofs", "packages", true};
-    d->disks[1] = (struct vt_disk){"/var/lib/vtile/image/roles.erofs", "roles", true};
-    d->disks[2] = (struct vt_disk){"/run/vtile/1a2b3c/web-1.conf", "config", true};
+    d->disks[0] = (struct vt_disk){
+        .path = "/var/lib/vtile/image/packages.erofs", .serial = "packages", .readonly = true};
+    d->disks[1] = (struct vt_disk){
+        .path = "/var/lib/vtile/image/roles.erofs", .serial = "roles", .readonly = true};
+    d->disks[2] = (struct vt_disk){
+        .path = "/run/vtile/1a2b3c/web-1.conf", .serial = "config", .readonly = true};
     d->nnics = 1;
     d->nics[0] = (struct vt_nic){"02:11:22:33:44:55", "vt-1a2b3c-001w", ""};
     vt_text_copy(d->console_log, sizeof(d->console_log), "/run/vtile/1a2b3c/web-1.console");
@@ -58,8 +61,9 @@ static void fill_kvm(struct vt_domain *d)
     d->vcpus = 4;
     d->memory_bytes = 8ULL << 30;
     vt_text_copy(d->kernel, sizeof(d->kernel), "/var/lib/vtile/image/vmlinux");
-    d->ndisks = 1;
-    d->disks[0] = (struct vt_disk){"/srv/data ü/db.raw", "data", false};
+    d->ndisks = 2;
+    d->disks[0] = (struct vt_disk){.path = "/srv/data ü/db.raw", .serial = "data", .direct = true};
+    d->disks[1] = (struct vt_disk){.path = "/srv/data/more.raw", .serial = "more"};
     d->nnics = 2;
     d->nics[0] = (struct vt_nic){"02:11:22:33:44:56", "", "br0"};
     d->nics[1] = (struct vt_nic){"02:11:22:33:44:57", "vt-1a2b3c-256d1", ""};

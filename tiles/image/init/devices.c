@@ -21,7 +21,33 @@ static int skip_dots(const struct dirent *entry)
     return entry->d_name[0] != '.';
 }
 
-void init_load_modules(void)
+/* Of "<n>-<name>.ko": one that only a data disk needs, with those that come with it. */
+static bool is_for_data(const char *file)
+{
+    static const char *const names[] = {"crc16", "mbcache", "jbd2", "ext4"};
+    const char *name = strchr(file, '-');
+
+    for (size_t i = 0; name && i < sizeof names / sizeof *names; i++) {
+        size_t len = strlen(names[i]);
+
+        if (strncmp(name + 1, names[i], len) == 0 && strcmp(name + 1 + len, ".ko") == 0)
+            return true;
+    }
+    return false;
+}
+
+static void load_module(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0 || (syscall(SYS_finit_module, fd, "", 0) < 0 && errno != EEXIST))
+        init_die(errno, "load module %s", path);
+    close(fd);
+}
+
+/* Those for the data disk or the others. The initramfs is memory, and nothing reads a module's file
+ * again: it is removed, loaded or not. */
+static void take_modules(bool for_data, bool load)
 {
     struct dirent **names;
     int n = scandir(MODULES_DIR, &names, skip_dots, alphasort);
@@ -30,17 +56,26 @@ void init_load_modules(void)
         init_die(errno, "read " MODULES_DIR " of the initramfs");
     for (int i = 0; i < n; i++) {
         char path[sizeof MODULES_DIR + 256];
-        int fd;
 
         snprintf(path, sizeof path, MODULES_DIR "/%.255s", names[i]->d_name);
-        fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (fd < 0 || (syscall(SYS_finit_module, fd, "", 0) < 0 && errno != EEXIST))
-            init_die(errno, "load module %s", names[i]->d_name);
-        close(fd);
-        unlink(path); /* the initramfs is memory, and nothing reads it again */
+        if (is_for_data(names[i]->d_name) == for_data) {
+            if (load)
+                load_module(path);
+            unlink(path);
+        }
         free(names[i]);
     }
     free(names);
+}
+
+void init_load_modules(void)
+{
+    take_modules(false, true);
+}
+
+void init_load_data_modules(bool wanted)
+{
+    take_modules(true, wanted);
 }
 
 /* False where the disk has no serial or another one. */

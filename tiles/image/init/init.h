@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * vtile-init: PID 1 of a guest. From the initramfs it loads the virtio modules, finds the disks by
- * their serial, joins packages, roles and memory into one root, takes name and address from the
- * config disk and runs the agent. Order of main(): modules, disks, root, identity, network, agent.
+ * their serial, joins packages, roles and memory into one root, mounts the data disk where there is
+ * one, takes name and address from the config disk and runs the agent. Order of main(): modules,
+ * disks, root, identity, network, data, agent.
  *
  * To end the guest: SIGTERM, SIGINT (also Ctrl-Alt-Del) or SIGUSR2 to PID 1 powers off, SIGHUP
  * restarts it. The ACPI power button is not heard: that would need two more modules and an input
@@ -29,10 +30,15 @@ void init_mount_early(void);
 void init_enter_root(const char *packages, const char *roles);
 
 /* devices.c */
-/* Loads /modules/<n>-<name>.ko in the order of their names. */
+/* Loads /modules/<n>-<name>.ko in the order of their names, but those of the data disk. */
 void init_load_modules(void);
+/* The rest: loads what the data disk needs, or only makes its memory free. */
+void init_load_data_modules(bool wanted);
 /* The block device whose serial is this; waits up to ten seconds for it to appear. */
 void init_find_disk(const char *serial, char path[INIT_DISK_PATH_MAX]);
+
+/* data.c: the data disk at IMAGE_DATA_DIR. */
+void init_mount_data(const char *disk);
 
 /* identity.c: host name, machine id, hosts file. */
 void init_set_identity(const struct vt_confdisk *conf);

@@ -66,6 +66,8 @@ int main(void)
 {
     static struct vt_confdisk conf;
     char packages[INIT_DISK_PATH_MAX], roles[INIT_DISK_PATH_MAX], config[INIT_DISK_PATH_MAX];
+    char data[INIT_DISK_PATH_MAX];
+    bool has_data;
 
     if (getpid() != 1) {
         fputs("vtile-init: this is PID 1 of a vtile guest and runs nowhere else\n", stderr);
@@ -76,10 +78,16 @@ int main(void)
     init_find_disk(IMAGE_SERIAL_PACKAGES, packages);
     init_find_disk(IMAGE_SERIAL_ROLES, roles);
     init_find_disk(IMAGE_SERIAL_CONFIG, config);
-    init_enter_root(packages, roles);
     read_config(config, &conf);
+    has_data = strcmp(vt_confdisk_param(&conf, IMAGE_PARAM_DATA, "0"), "1") == 0;
+    if (has_data)
+        init_find_disk(IMAGE_SERIAL_DATA, data);
+    init_load_data_modules(has_data);
+    init_enter_root(packages, roles);
     init_set_identity(&conf);
     init_set_network(&conf);
+    if (has_data)
+        init_mount_data(data);
     init_log("%s is up", conf.hostname);
     explicit_bzero(&conf, sizeof conf);
     init_supervise(config);

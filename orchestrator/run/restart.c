@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * restart: a VM whose emulator ends while the load runs is started again, on its data disk where it
+ * has one, and its role prepared as at first; the load never stops. Libvirt tells the end at once;
+ * the silence of the agent would tell it ten seconds later. A run in which that happened scores an
+ * accident, hence INVALID; it goes on so that what was acknowledged before can be looked for.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/scope.h"
+#include "orchestrator/run/steps.h"
+
+#define RESTARTS_MAX 3 /* of one VM: what fails a fourth time fails for a reason */
+
+/* Where the load is or was: before, a VM that ends is a failed deployment. */
+static bool load_runs(const struct run *run)
+{
+    const struct phase *const all[] = {&run_phase_ramp, &run_phase_warm, &run_phase_measure,
+                                       &run_phase_drain};
+
+    for (size_t i = 0; i < VT_COUNT(all); i++)
+        if (phases_in(&run->phases, all[i]->name))
+            return true;
+    return false;
+}
+
+static void give_up(struct run_vm *vm, const char *what, const struct vt_error *err)
+{
+    vm->restarting = false;
+    run_reason(vm->run, "vm-gone", (double)vm->restarts, "%s: %s: %s", vm->agent, what, err->text);
+}
+
+static void serves(struct run_vm *vm, const struct vt_error *err)
+{
+    /* Not up: its emulator ended once more, which began anew. */
+    if (!vm->restarting || (err && !vm->up))
+        return;
+    if (err) {
+        give_up(vm, "it does not serve after its restart", err);
+        return;
+    }
+    vm->restarting = false;
+    run_note(vm->run, VT_LEVEL_WARNING, "%s serves again, %.1f s after its emulator ended",
+             vm->agent, (double)(vt_clock_now_ns() - vm->ended_ns) / VT_NS_PER_S);
+}
+
+static void started(struct host *host, void *ctx, const struct host_reply *reply)
+{
+    struct run_vm *vm = ctx;
+
+    (void)host;
+    if (reply->code < 0 && vm->restarting)
+        give_up(vm, "start it again", &reply->err);
+    vm->started = reply->code == 0;
+}
+
+/* The config disk is as it was; its token is good once more. */
+static int begin(struct run_vm *vm, struct vt_error *err)
+{
+    int ret = hub_rearm(vm->run->hub, vm->agent, err);
+
+    return ret < 0 ? ret : run_start_domain(vm, started, err);
+}
+
+void run_vm_stopped(void *ctx, const char *uuid)
+{
+    struct run *run = ctx;
+    struct run_vm *vm = run->vms;
+    struct vt_error err = VT_ERROR_INIT;
+
+    while (vm < run->vms + run->nvms && strcmp(vm->domain.uuid, uuid) != 0)
+        vm++;
+    if (vm == run->vms + run->nvms || !vm->started || run->phases.undoing)
+        return;
+    vm->started = vm->up = false;
+    run_keep_console(vm); /* the next emulator begins that file anew */
+    if (!load_runs(run)) {
+        vt_error_set(&err, VT_KIND_INFRA, -ECONNRESET, "%s: its emulator ended", vm->agent);
+        if (phases_in(&run->phases, run_phase_deploy.name) ||
+            phases_in(&run->phases, run_phase_prepare.name))
+            phases_fail(&run->phases, &err);
+        return;
+    }
+    vm->ended_ns = vt_clock_now_ns();
+    if (vm->restarts == RESTARTS_MAX) {
+        vt_error_set(&err, VT_KIND_INFRA, -ECONNRESET, "it was restarted %d times already",
+                     RESTARTS_MAX);
+        give_up(vm, "its emulator ended", &err);
+        return;
+    }
+    vm->restarts++;
+    vm->restarting = true;
+    run_reason(run, "vm-restarted", (double)vm->restarts,
+               "%s: its emulator ended while the load ran; it is started again (%u of %d)",
+               vm->agent, vm->restarts, RESTARTS_MAX);
+    if (begin(vm, &err) < 0)
+        give_up(vm, "start it again", &err);
+}
+
+void run_vm_came_back(struct run_vm *vm)
+{
+    if (vm->restarting)
+        run_prepare_guest(vm, serves);
+}
