@@ -15,6 +15,7 @@
 #include "base/scope.h"
 #include "base/text.h"
 #include "orchestrator/host/vir_loop.h"
+#include "orchestrator/run/show.h"
 #include "orchestrator/run/steps.h"
 
 static int make_folder(const char *path, struct vt_error *err)
@@ -147,6 +148,8 @@ static int start(struct run *run, struct vt_error *err)
     const struct host_settings settings = {.uri = run->uri, .stopped = run_vm_stopped, .ctx = run};
     int ret = open_journal(run, err);
 
+    if (ret == 0)
+        ret = show_listen(run, err);
     if (ret == 0)
         ret = run->place->take(run, err);
     if (ret == 0)

@@ -5,7 +5,6 @@
 #include "orchestrator/run/run.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,19 +17,10 @@
 #include "base/scope.h"
 #include "base/text.h"
 #include "orchestrator/command.h"
+#include "orchestrator/run/show.h"
 #include "orchestrator/run/steps.h"
-#include "orchestrator/watch/terminal.h"
 
 #define FULL_BYTES (1U << 20) /* less free space than this explains any failure */
-
-/* What a run shows while it goes. */
-struct show {
-    struct watch_terminal terminal;
-    struct watch_json json;
-    uv_timer_t tick;
-    uv_signal_t signals[3];
-    unsigned nsignals;
-};
 
 static const struct phase *const table[] = {
     &run_phase_plan,   &run_phase_preflight, &run_phase_open,    &run_phase_tune_host,
@@ -95,6 +85,7 @@ static void entered(struct run *run, const struct phase *phase)
     if (!follows_load(phase))
         run_samples_stop(run);
     vt_bus_emit(&run->bus, &event);
+    show_entered(run, phase);
 }
 
 /* Programs that ran out of space seldom say so: libvirt then finds no emulator, for one. */
@@ -124,10 +115,15 @@ static void undo_failed(struct run *run, const struct phase *phase, const struct
              err->text);
 }
 
-static void close_handle(uv_handle_t *handle)
+/* Of the run as it has ended. */
+static int exit_code(const struct run *run)
 {
-    if (!uv_is_closing(handle))
-        uv_close(handle, NULL);
+    int code = run->phases.interrupts > 0 ? 130 : vt_error_exit_code(&run->phases.failure);
+
+    if (!run->sealed)
+        return code ? code : 4;
+    code = verdict_exit_code(code, run->result.verdict.grade, run->result.qos.state);
+    return run->left_behind && code != 130 ? 4 : code;
 }
 
 static void ended(struct run *run)
@@ -135,76 +131,10 @@ static void ended(struct run *run)
     phases_close(&run->phases);
     run_samples_close(run);
     vt_timer_close(&run->phase_timer, NULL);
-    for (unsigned i = 0; i < run->show->nsignals; i++)
-        close_handle((uv_handle_t *)&run->show->signals[i]);
-    close_handle((uv_handle_t *)&run->show->tick);
+    show_end(run, exit_code(run));
 }
 
 static const struct phases_events phase_events = {entered, failed, undo_failed, ended};
-
-static void on_signal(uv_signal_t *handle, int signum)
-{
-    struct run *run = handle->data;
-
-    (void)signum;
-    run_note(run, VT_LEVEL_WARNING, "%s",
-             run->phases.undoing ? "interrupted: the teardown goes on"
-             : run->phases.interrupts == 0
-                 ? "interrupted: ending in order and sealing; once more skips to the teardown"
-                 : "interrupted again: tearing down");
-    phases_interrupt(&run->phases);
-}
-
-static void on_tick(uv_timer_t *timer)
-{
-    struct run *run = timer->data;
-    struct vt_error err = VT_ERROR_INIT;
-
-    if (!run->settings.json)
-        watch_terminal_tick(&run->show->terminal);
-    /* Without a record there is nothing to score: not worth the rest of the time. */
-    if (run->record && record_status(run->record, NULL, &err) < 0)
-        phases_fail(&run->phases, &err);
-}
-
-/* A terminal that goes away ends the run in order too, unless nohup asks for the opposite. */
-static bool heeds(int signum)
-{
-    struct sigaction now;
-
-    return signum != SIGHUP || sigaction(signum, NULL, &now) < 0 || now.sa_handler != SIG_IGN;
-}
-
-static int open_show(struct run *run, struct vt_error *err)
-{
-    static const int signums[] = {SIGINT, SIGTERM, SIGHUP};
-    struct show *show = run->show;
-    int ret = 0;
-
-    if (run->settings.json) {
-        watch_json_init(&show->json, stdout);
-        vt_bus_add(&run->bus, &show->json.sink);
-    } else {
-        ret = watch_terminal_init(&show->terminal, stdout, &run->spec, err);
-        if (ret < 0)
-            return ret;
-        vt_bus_add(&run->bus, &show->terminal.sink);
-    }
-    uv_timer_init(&run->loop.uv, &show->tick);
-    show->tick.data = run;
-    uv_timer_start(&show->tick, on_tick, 1000, 1000);
-    for (size_t i = 0; i < VT_COUNT(signums); i++) {
-        uv_signal_t *handle = &show->signals[show->nsignals];
-
-        if (!heeds(signums[i]))
-            continue;
-        show->nsignals++;
-        uv_signal_init(&run->loop.uv, handle);
-        handle->data = run;
-        uv_signal_start(handle, on_signal, signums[i]);
-    }
-    return 0;
-}
 
 static int make_id(struct run *run, struct vt_error *err)
 {
@@ -273,12 +203,10 @@ static int set_up(struct run *run, struct vt_error *err)
 static int tell_result(struct run *run, struct vt_error *err)
 {
     VT_AUTO_BUF struct vt_buf out = VT_BUF_INIT(1U << 20);
-    int code = run->phases.interrupts > 0 ? 130 : vt_error_exit_code(&run->phases.failure);
     int ret;
 
     if (!run->sealed)
-        return code ? code : 4;
-    code = verdict_exit_code(code, run->result.verdict.grade, run->result.qos.state);
+        return exit_code(run);
     if (run->settings.json) {
         result_write_json(&run->result, run->archive_path, &out);
         vt_buf_adds(&out, "\n");
@@ -290,7 +218,7 @@ static int tell_result(struct run *run, struct vt_error *err)
     if (ret < 0)
         return ret;
     fwrite(out.data, 1, out.len, stdout);
-    return run->left_behind && code != 130 ? 4 : code;
+    return exit_code(run);
 }
 
 static void dispose(struct run *run)
@@ -300,11 +228,14 @@ static void dispose(struct run *run)
     free(run->vms);
     free(run->loads);
     free(run->check);
+    free(run->configs[0]);
+    free(run->configs[1]);
+    archive_recipients_free(run->recipients);
     free(run->samples);
     vt_buf_dispose(&run->spec_text);
 }
 
-static int run_all(struct run *run, struct vt_error *err)
+static int run_all(struct run *run, int detach_fd, struct vt_error *err)
 {
     int ret = set_up(run, err);
 
@@ -315,34 +246,44 @@ static int run_all(struct run *run, struct vt_error *err)
                                   .count = VT_COUNT(table),
                                   .events = &phase_events,
                                   .run = run};
-    ret = open_show(run, err);
+    ret = show_open(run, detach_fd, err);
     if (ret == 0)
         ret = phases_start(&run->phases, err);
     if (ret == 0)
         uv_run(&run->loop.uv, UV_RUN_DEFAULT);
-    if (run->settings.json)
-        watch_json_dispose(&run->show->json);
-    else
-        watch_terminal_dispose(&run->show->terminal);
     vt_loop_dispose(&run->loop);
+    show_dispose(run);
     return ret < 0 ? ret : tell_result(run, err);
 }
 
-const struct settings_use run_use = {.usage = "vtile run [OPTION]...", .run = true};
+static int take_detach(void *ctx, const char *value, struct vt_error *err)
+{
+    (void)value;
+    (void)err;
+    *(bool *)ctx = true;
+    return 0;
+}
+
+static const struct settings_option own[] = {
+    {"detach", NULL, "go on in the background once the host is taken; `vtile attach` follows",
+     take_detach}};
+const struct settings_use run_use = {
+    .usage = "vtile run [OPTION]...", .run = true, .options = own, .noptions = VT_COUNT(own)};
 
 int command_run(int argc, char **argv, struct vt_error *err)
 {
     VT_AUTO_FREE struct run *run = calloc(1, sizeof(*run));
-    VT_AUTO_FREE struct show *show = calloc(1, sizeof(*show));
-    int ret;
+    struct settings_use use = run_use;
+    bool detach = false;
+    int detach_fd = -1, ret, code = 0;
 
-    if (!run || !show)
+    if (!run)
         return vt_error_no_memory(err, "run");
-    run->show = show;
+    use.ctx = &detach;
     run->embed.lock_fd = run->embed.outer_mnt_fd = -1;
     run->net.outer_net_fd = run->net.range_fd = -1;
     run->spec_text = (struct vt_buf)VT_BUF_INIT(VT_YAML_BYTES_MAX);
-    ret = settings_load(argc, argv, &run_use, &run->settings, &run->spec, NULL, err);
+    ret = settings_load(argc, argv, &use, &run->settings, &run->spec, NULL, err);
     if (ret < 0)
         return ret;
     if (run->settings.help) {
@@ -351,7 +292,12 @@ int command_run(int argc, char **argv, struct vt_error *err)
     }
     if (run->settings.print_config)
         return settings_print(&run->settings, &run_use, stdout, err);
-    ret = run_all(run, err);
+    if (detach) {
+        ret = run_detach(run->settings.json, &detach_fd, &code, err);
+        if (ret != 0)
+            return ret < 0 ? ret : code;
+    }
+    ret = run_all(run, detach_fd, err);
     dispose(run);
     return ret;
 }

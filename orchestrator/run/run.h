@@ -96,7 +96,7 @@ struct run {
     struct vt_bus bus;
     struct phases phases;
     struct vt_timer phase_timer; /* end of a phase of the load; in check: look for room again */
-    struct show *show;           /* run.c */
+    struct show *show;           /* show.c */
     struct run_check *check;     /* check.c */
     struct run_samples *samples; /* samples.c; NULL before ramp */
     pid_t client_pid;

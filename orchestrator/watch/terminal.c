@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -11,91 +12,147 @@
 #include "results/result.h"
 
 #define PLAIN_EVERY_NS (10 * VT_NS_PER_S)
-#define P95 950000
+#define BLOCK_MAX (64U << 10)
+#define FRAME_MAX (256U << 10)
+#define SIZE_MAX_CHARS 1000 /* a terminal that says it is larger is taken as this */
 
 static double seconds(int64_t ns)
 {
     return (double)ns / (double)VT_NS_PER_S;
 }
 
-static void clear_line(struct watch_terminal *t)
+/* --- the screen --- */
+
+/* True when the size is another than the last time. */
+static bool measure(struct watch_terminal *t)
 {
-    if (t->painted)
-        fputs("\r\033[K", t->out);
-    t->painted = false;
-}
+    struct winsize size = {0};
+    unsigned columns = 80, rows = 24;
 
-/* "web 9.1/s  p95 84 ms  ok": what the phase's load looks like so far. */
-static void write_load(const struct watch_terminal *t, char *buf, size_t size)
-{
-    int64_t p95 = vt_hist_quantile(t->response, P95);
-    const char *mark = "no limit";
-
-    buf[0] = '\0';
-    if (p95 < 0)
-        return;
-    if (t->limit_p95_ns > 0)
-        mark = p95 <= t->limit_p95_ns ? "QoS ok" : "QoS broken";
-    snprintf(buf, size, "  %.1f/s  p95 %.1f ms  %s  not good %llu", (double)t->last_second_intended,
-             seconds(p95) * 1e3, mark, (unsigned long long)t->not_good);
-}
-
-static void write_line(struct watch_terminal *t, int64_t now_ns)
-{
-    char load[160], left[32] = "";
-
-    write_load(t, load, sizeof(load));
-    if (t->phase_planned_ns > 0) {
-        int64_t rest = t->phase_start_ns + t->phase_planned_ns - now_ns;
-
-        snprintf(left, sizeof(left), "  %.0f s left", seconds(rest > 0 ? rest : 0));
+    if (ioctl(fileno(t->out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0) {
+        columns = size.ws_col < SIZE_MAX_CHARS ? size.ws_col : SIZE_MAX_CHARS;
+        rows = size.ws_row < SIZE_MAX_CHARS ? size.ws_row : SIZE_MAX_CHARS;
     }
-    fprintf(t->out, "[%6.1f s] %-9s%s%s", seconds(now_ns - t->start_ns), t->phase, left, load);
-    if (t->warnings > 0)
-        fprintf(t->out, "  warnings %llu", (unsigned long long)t->warnings);
+    bool changed = columns != t->columns || rows != t->rows;
+    t->columns = columns;
+    t->rows = rows;
+    return changed;
 }
+
+/* To the first painted line. */
+static void go_up(struct watch_terminal *t)
+{
+    if (t->painted > 0)
+        vt_buf_printf(&t->frame, "\033[%uA\r", t->painted);
+}
+
+/* Each line over what stood there, the rest of it cleared; then all that is below. */
+static void add_block(struct watch_terminal *t)
+{
+    const char *line = t->block.data ? t->block.data : "";
+
+    for (const char *end; (end = strchr(line, '\n')); line = end + 1) {
+        vt_buf_add(&t->frame, line, (size_t)(end - line));
+        vt_buf_adds(&t->frame, "\033[K\n");
+    }
+    vt_buf_adds(&t->frame, "\033[J");
+}
+
+static void flush_frame(struct watch_terminal *t)
+{
+    if (!t->frame.failed && t->frame.len > 0)
+        fwrite(t->frame.data, 1, t->frame.len, t->out);
+    fflush(t->out);
+    vt_buf_reset(&t->frame);
+}
+
+void watch_terminal_clear(struct watch_terminal *t)
+{
+    go_up(t);
+    if (t->painted > 0)
+        vt_buf_adds(&t->frame, "\033[J");
+    t->painted = 0;
+    vt_buf_reset(&t->block);
+    flush_frame(t);
+}
+
+/* How lines that stand there were moved by the change is the terminal's own affair. */
+static void start_over(struct watch_terminal *t)
+{
+    unsigned n = t->nnotes < WATCH_NOTES_KEPT ? t->nnotes : WATCH_NOTES_KEPT;
+
+    vt_buf_adds(&t->frame, "\033[H\033[J");
+    for (unsigned i = t->nnotes - n; i < t->nnotes; i++) {
+        if (t->notes[i % WATCH_NOTES_KEPT])
+            vt_buf_adds(&t->frame, t->notes[i % WATCH_NOTES_KEPT]);
+        vt_buf_adds(&t->frame, "\n");
+    }
+    t->painted = 0;
+}
+
+static void paint(struct watch_terminal *t, const struct watch_view *view)
+{
+    bool changed = measure(t);
+
+    if (changed && t->painted > 0)
+        start_over(t);
+    go_up(t);
+    vt_buf_reset(&t->block);
+    t->painted = watch_view_paint(view, t->columns, t->rows, t->colour, &t->block);
+    add_block(t);
+    flush_frame(t);
+}
+
+/* A line above the painted ones, which move down. */
+static void add_note(struct watch_terminal *t, const char *line)
+{
+    if (t->tty) {
+        char **kept = &t->notes[t->nnotes++ % WATCH_NOTES_KEPT];
+
+        free(*kept);
+        *kept = strdup(line);
+        go_up(t);
+        vt_buf_adds(&t->frame, line);
+        vt_buf_adds(&t->frame, "\033[K\n");
+        add_block(t);
+    } else {
+        vt_buf_adds(&t->frame, line);
+        vt_buf_adds(&t->frame, "\n");
+    }
+    flush_frame(t);
+}
+
+/* --- events --- */
 
 static void take_phase(struct watch_terminal *t, const struct vt_event *event)
 {
-    vt_text_copy(t->phase, sizeof(t->phase), event->phase ? event->phase : "");
-    t->phase_start_ns = event->time_ns;
-    t->phase_planned_ns = event->planned_ns;
-    t->next_plain_ns = event->time_ns + PLAIN_EVERY_NS;
-    vt_hist_init(t->response);
-    t->not_good = t->last_second_intended = 0;
-    t->last_second = -1;
-    if (t->tty)
-        return;
-    fprintf(t->out, "[%6.1f s] %s", seconds(event->time_ns - t->start_ns), t->phase);
-    if (event->planned_ns > 0)
-        fprintf(t->out, " (%.0f s)", seconds(event->planned_ns));
-    fputc('\n', t->out);
-}
+    char line[96];
+    int n = snprintf(line, sizeof(line), "[%6.1f s] %s", seconds(event->time_ns - t->start_ns),
+                     event->phase ? event->phase : "");
 
-static void take_load(struct watch_terminal *t, const struct vt_load_second *load)
-{
-    if (load->second != t->last_second) {
-        t->last_second = load->second;
-        t->last_second_intended = 0;
-    }
-    t->last_second_intended += load->intended;
-    t->not_good += load->slow + load->wrong + load->failed;
-    vt_hist_merge(t->response, load->response);
+    t->next_plain_ns = event->time_ns + PLAIN_EVERY_NS;
+    if (t->tty) /* the header names it */
+        return;
+    if (event->planned_ns > 0 && n > 0 && (size_t)n < sizeof(line))
+        snprintf(line + n, sizeof(line) - (size_t)n, " (%.0f s)", seconds(event->planned_ns));
+    add_note(t, line);
 }
 
 static void take_text(struct watch_terminal *t, const struct vt_event *event)
 {
-    static const char *const names[] = {"", "warning: ", "error: "};
+    static const struct {
+        const char *name, *colour;
+    } levels[] = {{"", ""}, {"warning: ", "\033[33m"}, {"error: ", "\033[31m"}};
     VT_AUTO_BUF struct vt_buf text = VT_BUF_INIT(4 * VT_ERROR_TEXT_MAX);
+    const char *colour = t->colour ? levels[event->level].colour : "";
 
+    vt_buf_printf(&text, "[%6.1f s] %s%s%s%s%s", seconds(event->time_ns - t->start_ns), colour,
+                  levels[event->level].name, colour[0] ? "\033[0m" : "",
+                  event->source ? event->source : "", event->source ? ": " : "");
     /* It may be a guest that says this: nothing of it is an order to the terminal. */
     result_print_text(&text, event->text ? event->text : "");
-    if (event->level != VT_LEVEL_INFO)
-        t->warnings++;
-    clear_line(t);
-    fprintf(t->out, "[%6.1f s] %s%s%s%s\n", seconds(event->time_ns - t->start_ns),
-            names[event->level], event->source ? event->source : "", event->source ? ": " : "",
-            text.data ? text.data : "");
+    if (text.data)
+        add_note(t, text.data);
 }
 
 static void take(struct vt_sink *sink, const struct vt_event *event)
@@ -104,70 +161,68 @@ static void take(struct vt_sink *sink, const struct vt_event *event)
 
     switch (event->type) {
     case VT_EVENT_PHASE:
-        clear_line(t);
         take_phase(t, event);
         break;
-    case VT_EVENT_LOAD:
-        take_load(t, event->load);
-        return;
     case VT_EVENT_NOTE:
     case VT_EVENT_AGENT:
     case VT_EVENT_VERDICT:
         take_text(t, event);
         break;
+    case VT_EVENT_LOAD:
     case VT_EVENT_SAMPLE:
     case VT_EVENT_LOG:
-        return;
+        break;
     }
-    fflush(t->out);
 }
 
-void watch_terminal_tick(struct watch_terminal *t)
+void watch_terminal_show(struct watch_terminal *t, const struct watch_view *view)
 {
     int64_t now_ns = vt_clock_now_ns();
 
-    if (t->phase[0] == '\0')
+    if (view->phase[0] == '\0')
         return;
     if (t->tty) {
-        clear_line(t);
-        write_line(t, now_ns);
-        t->painted = true;
+        paint(t, view);
     } else if (now_ns >= t->next_plain_ns) {
-        t->next_plain_ns += PLAIN_EVERY_NS;
-        write_line(t, now_ns);
-        fputc('\n', t->out);
+        t->next_plain_ns = now_ns + PLAIN_EVERY_NS;
+        watch_view_print(view, &t->frame);
+        vt_buf_adds(&t->frame, "\n");
+        flush_frame(t);
     }
-    fflush(t->out);
 }
 
-int watch_terminal_init(struct watch_terminal *t, FILE *out, const struct spec *spec,
-                        struct vt_error *err)
+/* no-color.org: set and not empty. A dumb terminal knows no sequence at all. */
+static bool is_dumb(void)
 {
-    memset(t, 0, sizeof(*t));
-    t->response = malloc(sizeof(*t->response));
-    if (!t->response)
-        return vt_error_no_memory(err, "terminal");
-    vt_hist_init(t->response);
-    t->sink.take = take;
-    t->out = out;
-    t->tty = isatty(fileno(out));
-    t->start_ns = vt_clock_now_ns();
-    for (size_t r = 0; r < spec->nroles; r++) {
-        const struct spec_role *role = &spec->roles[r];
+    const char *term = getenv("TERM");
 
-        for (size_t i = 0; role->driven && i < role->load.nlimits; i++)
-            if (role->load.limits[i].percentile == P95 &&
-                (t->limit_p95_ns == 0 || role->load.limits[i].limit_ns < t->limit_p95_ns))
-                t->limit_p95_ns = role->load.limits[i].limit_ns;
-    }
-    return 0;
+    return !term || !term[0] || !strcmp(term, "dumb");
+}
+
+void watch_terminal_init(struct watch_terminal *t, FILE *out)
+{
+    const char *no_color = getenv("NO_COLOR");
+
+    *t = (struct watch_terminal){.sink = {.take = take},
+                                 .start_ns = vt_clock_now_ns(),
+                                 .out = out,
+                                 .block = VT_BUF_INIT(BLOCK_MAX),
+                                 .frame = VT_BUF_INIT(FRAME_MAX)};
+    t->next_plain_ns = t->start_ns + PLAIN_EVERY_NS;
+    t->tty = isatty(fileno(out)) && !is_dumb();
+    t->colour = t->tty && !(no_color && no_color[0]);
 }
 
 void watch_terminal_dispose(struct watch_terminal *t)
 {
-    clear_line(t);
-    free(t->response);
-    t->response = NULL;
+    if (t->out)
+        watch_terminal_clear(t);
+    for (size_t i = 0; i < WATCH_NOTES_KEPT; i++) {
+        free(t->notes[i]);
+        t->notes[i] = NULL;
+    }
+    vt_buf_dispose(&t->block);
+    vt_buf_dispose(&t->frame);
 }
 
 static void take_as_json(struct vt_sink *sink, const struct vt_event *event)

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * terminal: a run for people: on a terminal one line repainted in place (phase, time left, rate,
- * p95, QoS mark), otherwise a plain line a phase and every ten seconds; notes and warnings as they
- * come.
+ * terminal: a run for people. On a terminal the last view is repainted in place below the notes: a
+ * header and a line a tile. Otherwise plain lines: each phase, and how it goes every ten seconds.
+ *
+ * Nothing of the terminal's state is changed (no alternate screen, no hidden cursor) and the cursor
+ * rests below the last line, so that whatever ends this process leaves the terminal as it should
+ * be. A frame is one write.
  */
 #ifndef VTILE_ORCHESTRATOR_WATCH_TERMINAL_H
 #define VTILE_ORCHESTRATOR_WATCH_TERMINAL_H
@@ -11,26 +14,30 @@
 #include <stdio.h>
 
 #include "base/event.h"
-#include "tiles/spec/spec.h"
+#include "orchestrator/watch/view.h"
+
+#define WATCH_NOTES_KEPT 16
 
 struct watch_terminal {
-    struct vt_sink sink;
+    struct vt_sink sink; /* phases, notes, agents, verdicts */
+    int64_t start_ns;    /* what times are shown from; may be set */
+    /* private */
     FILE *out;
-    bool tty, painted;
-    int64_t start_ns, phase_start_ns, phase_planned_ns, next_plain_ns;
-    char phase[24];
-    uint64_t warnings;
-    struct vt_hist *response; /* of the phase so far, all tiles and operations */
-    uint64_t not_good, last_second_intended;
-    int64_t last_second;
-    int64_t limit_p95_ns; /* strictest 95 % limit of the spec, 0 = none */
+    bool tty, colour;
+    unsigned columns, rows, painted; /* lines of the last frame */
+    int64_t next_plain_ns;
+    char *notes[WATCH_NOTES_KEPT]; /* a ring, for the screen after its size changed */
+    unsigned nnotes;
+    struct vt_buf block, frame;
 };
 
-int watch_terminal_init(struct watch_terminal *terminal, FILE *out, const struct spec *spec,
-                        struct vt_error *err);
-void watch_terminal_dispose(struct watch_terminal *terminal); /* ends a painted line */
-/* Once a second, from the loop's timer. */
-void watch_terminal_tick(struct watch_terminal *terminal);
+void watch_terminal_init(struct watch_terminal *terminal, FILE *out);
+/* Takes the painted lines away. */
+void watch_terminal_dispose(struct watch_terminal *terminal);
+/* Once a second, and when the terminal's size has changed. */
+void watch_terminal_show(struct watch_terminal *terminal, const struct watch_view *view);
+/* Takes the painted lines away until the next view, for a question or a last word. */
+void watch_terminal_clear(struct watch_terminal *terminal);
 
 /* --json: one line an event. */
 struct watch_json {
