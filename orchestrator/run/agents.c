@@ -86,8 +86,8 @@ static void agent_event(void *ctx, const char *agent, const char *kind, const ch
 {
     struct run *run = ctx;
 
-    if (!strcmp(kind, "load.finished"))
-        run_load_finished(run, data);
+    if (!strcmp(kind, "load.finished") || !strcmp(kind, "work.finished"))
+        run_load_finished(run, agent, data);
     else if (!strcmp(kind, "server_died") && !run->phases.undoing)
         run_reason(run, "server-died", 1, "%s: %s", agent, text);
     else

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ramp, warm, measure, drain: the client drives all schedules from one common T0; these phases only
- * follow the clock and wait for the client's last word.
+ * ramp, warm, measure, drain: the client drives all schedules, and guests that make load for
+ * themselves work, from one common T0; these phases only follow the clock and wait for the last
+ * word of each.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -9,9 +10,11 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/scope.h"
 #include "base/text.h"
 #include "orchestrator/run/steps.h"
+#include "tiles/load/jobs.h"
 #include "tiles/load/order.h"
 #include "wire/message.h"
 
@@ -68,6 +71,58 @@ static void call_failed(void *ctx, const json_t *result, const struct vt_error *
     phases_fail(&run->phases, &failure);
 }
 
+/* --- load that guests make for themselves --- */
+
+static void work_order(const struct run *run, const struct run_load *load, struct jobs_order *order)
+{
+    jobs_order_make(order, load->vm->tile, load->vm->spec, run->settings.preset,
+                    run->settings.load);
+}
+
+int run_prepare_work(struct run *run, const struct run_load *load, struct vt_error *err)
+{
+    const struct run_vm *vm = load->vm;
+    struct jobs_order order;
+    json_t *json;
+    int ret;
+
+    work_order(run, load, &order);
+    json = jobs_order_write(&order, err);
+    if (!json)
+        return err->code;
+    ret = run_record_jobs(run, load, &order, json, err);
+    json_decref(json);
+    return ret < 0 ? ret : hub_admit_load(run->hub, vm->agent, vm->tile, vm->role->name, err);
+}
+
+static int start_work(struct run *run, struct run_load *load, struct vt_error *err)
+{
+    const struct run_vm *vm = load->vm;
+    int64_t offset_ns = 0, rtt_ns = 0;
+    struct jobs_order order;
+    json_t *params;
+    int ret;
+
+    if (!hub_agent_clock(run->hub, vm->agent, &offset_ns, &rtt_ns))
+        return vt_error_set(err, VT_KIND_INFRA, -EAGAIN, "the clock of %s is not known", vm->agent);
+    work_order(run, load, &order);
+    params = json_pack("{s:I, s:o}", "t0_ns", (json_int_t)(run->t0_ns + offset_ns), "order",
+                       jobs_order_write(&order, err));
+    if (!params)
+        return vt_error_no_memory(err, "start the work of %s", vm->agent);
+    ret = hub_call(run->hub, vm->agent, "work", params, CALL_TIMEOUT_NS, call_failed, load, err);
+    json_decref(params);
+    return ret;
+}
+
+static int stop_work(struct run *run, struct run_load *load, struct vt_error *err)
+{
+    return hub_call(run->hub, load->vm->agent, "work.stop", NULL, CALL_TIMEOUT_NS, call_failed,
+                    load, err);
+}
+
+/* --- load of the client --- */
+
 json_t *run_load_order(const struct run *run, const struct run_load *load, struct vt_error *err)
 {
     const struct run_vm *vm = load->vm;
@@ -111,8 +166,21 @@ static int call_loads(struct run *run, const char *op, int64_t client_t0_ns, str
     int ret = 0;
 
     for (unsigned i = 0; ret == 0 && i < run->nloads; i++)
-        ret =
-            run_call_load(run, &run->loads[i], op, client_t0_ns, CALL_TIMEOUT_NS, call_failed, err);
+        if (!run->loads[i].vm->spec->works)
+            ret = run_call_load(run, &run->loads[i], op, client_t0_ns, CALL_TIMEOUT_NS, call_failed,
+                                err);
+    return ret;
+}
+
+static int call_guests(struct run *run,
+                       int (*call)(struct run *run, struct run_load *load, struct vt_error *err),
+                       struct vt_error *err)
+{
+    int ret = 0;
+
+    for (unsigned i = 0; ret == 0 && i < run->nloads; i++)
+        if (run->loads[i].vm->spec->works)
+            ret = call(run, &run->loads[i], err);
     return ret;
 }
 
@@ -126,9 +194,13 @@ static int start_ramp(struct run *run, struct vt_error *err)
         return vt_error_set(err, VT_KIND_INFRA, -EAGAIN, "the load client's clock is not known");
     run->t0_ns = vt_clock_now_ns() + LEAD_NS;
     snprintf(t0, sizeof(t0), "%lld", (long long)run->t0_ns);
-    ret = record_put_meta(run->record, "load.t0_ns", t0, err);
+    ret = record_put_meta(run->record, RECORD_META_T0, t0, err);
+    if (ret == 0)
+        ret = run_record_clocks(run, err);
     if (ret == 0)
         ret = call_loads(run, "load.start", run->t0_ns + offset_ns, err);
+    if (ret == 0)
+        ret = call_guests(run, start_work, err);
     if (ret == 0)
         ret = run_samples_start(run, err);
     return ret < 0 ? ret : end_at(run, run->t0_ns + run->preset->ramp_ns, err);
@@ -156,8 +228,15 @@ static int start_drain(struct run *run, struct vt_error *err)
 
 static void late_drain(struct run *run, struct vt_error *err)
 {
-    (void)run;
-    vt_error_wrap(err, "the load client did not report its end");
+    for (unsigned i = 0; i < run->nloads; i++) {
+        const struct run_load *load = &run->loads[i];
+
+        if (load->finished)
+            continue;
+        vt_error_wrap(err, "%s did not report the end of the load of %s",
+                      load->vm->spec->works ? "its guest" : "the load client", load->vm->agent);
+        return;
+    }
 }
 
 /* After Ctrl-C: what the client has seen so far is still waited for, a few seconds. */
@@ -167,11 +246,23 @@ static void stop(struct run *run)
 
     run->phase_timer.fire = phase_over;
     if (all_finished(run) || call_loads(run, "load.stop", 0, &err) < 0 ||
+        call_guests(run, stop_work, &err) < 0 ||
         vt_timer_arm(&run->phase_timer, vt_clock_now_ns() + STOP_NS, &err) < 0)
         phases_done(&run->phases, &err);
 }
 
-void run_load_finished(struct run *run, const json_t *data)
+/* An operation that found no room to be counted is not in the figures. */
+static bool is_whole(struct run *run, const struct run_load *load, const json_t *data)
+{
+    const char *why = "";
+
+    vt_json_opt_string(data, "why", &why, NULL);
+    if (*why)
+        run_note(run, VT_LEVEL_WARNING, "%s: %s", load->vm->agent, why);
+    return !json_is_true(json_object_get(data, "overflowed"));
+}
+
+void run_load_finished(struct run *run, const char *agent, const json_t *data)
 {
     struct vt_record_totals totals;
     struct vt_error err = VT_ERROR_INIT;
@@ -182,9 +273,13 @@ void run_load_finished(struct run *run, const json_t *data)
         return;
     }
     load = run_find_load(run, totals.tile, totals.role);
-    if (!load || load->finished)
+    /* Each role's end is told by who makes its load. */
+    if (!load || load->finished ||
+        strcmp(agent, load->vm->spec->works ? load->vm->agent : RUN_CLIENT_AGENT) != 0)
         return;
     load->finished = true;
+    if (!is_whole(run, load, data))
+        run_reason(run, "counts-lost", 1, "%s could not count all that it did", agent);
     if (run->record && record_put_totals(run->record, &totals, &err) < 0)
         phases_fail(&run->phases, &err);
     if (all_finished(run) &&

@@ -30,6 +30,19 @@ static size_t copy_limits(const struct spec_limit *from, size_t n, struct vt_rec
     return n;
 }
 
+/* What is due in the measure phase: of jobs in windows no rate tells that. */
+static int64_t work_rate(const struct run *run, const struct run_vm *vm)
+{
+    struct jobs_order order;
+    int64_t from_ns;
+    uint64_t due;
+
+    jobs_order_make(&order, vm->tile, vm->spec, run->settings.preset, run->settings.load);
+    from_ns = order.times.ramp_ns + order.times.warm_ns;
+    due = jobs_order_due(&order, from_ns, from_ns + order.times.measure_ns);
+    return (int64_t)((__int128)due * 1000000 * VT_NS_PER_S / order.times.measure_ns);
+}
+
 static void record_role(const struct run *run, const struct run_vm *vm, struct vt_record_role *ret)
 {
     const struct spec_load *load = &vm->spec->load;
@@ -44,6 +57,8 @@ static void record_role(const struct run *run, const struct run_vm *vm, struct v
     ret->loop = load->loop == SPEC_LOOP_CLOSED ? VT_RECORD_LOOP_CLOSED : VT_RECORD_LOOP_OPEN;
     ret->rate = run_load_rate(run, vm);
     ret->divisor = (int64_t)((__int128)load->divisor * run->settings.load / 1000000);
+    if (vm->spec->works)
+        ret->rate = ret->divisor = work_rate(run, vm);
     ret->weight = load->weight;
     ret->good_limit_ns = load->good_limit_ns;
     ret->error_share_max = load->error_share_max;
@@ -130,6 +145,24 @@ int run_record_plan(struct run *run, struct vt_error *err)
     return ret;
 }
 
+int run_record_clocks(struct run *run, struct vt_error *err)
+{
+    char key[RECORD_META_KEY_MAX], value[64];
+    int64_t offset_ns, rtt_ns;
+    int ret = 0;
+
+    for (unsigned i = 0; ret == 0 && i <= run->nvms; i++) {
+        const char *agent = i < run->nvms ? run->vms[i].agent : RUN_CLIENT_AGENT;
+
+        if (!hub_agent_clock(run->hub, agent, &offset_ns, &rtt_ns))
+            continue;
+        snprintf(key, sizeof(key), RECORD_META_CLOCK_BEGIN "%s", agent);
+        snprintf(value, sizeof(value), "%lld %lld", (long long)offset_ns, (long long)rtt_ns);
+        ret = record_put_meta(run->record, key, value, err);
+    }
+    return ret;
+}
+
 int run_record_agents(struct run *run, struct vt_error *err)
 {
     int ret = 0;
@@ -170,6 +203,32 @@ int run_record_schedule(struct run *run, const struct run_load *load, const json
     schedule.from_s = (run->preset->ramp_ns + run->preset->warm_ns) / VT_NS_PER_S;
     schedule.to_s = schedule.from_s + run->preset->measure_ns / VT_NS_PER_S;
     return record_put_schedule(run->record, &schedule, err);
+}
+
+int run_record_jobs(struct run *run, const struct run_load *load, const struct jobs_order *order,
+                    const json_t *json, struct vt_error *err)
+{
+    const struct role_times *times = &order->times;
+    int64_t from_ns = times->ramp_ns + times->warm_ns, to_ns = from_ns + times->measure_ns;
+    struct vt_record_schedule schedule = {
+        .tile = load->vm->tile,
+        .steps = jobs_order_due(order, 0, to_ns),
+        .window_steps = jobs_order_due(order, from_ns, to_ns),
+        .from_s = from_ns / VT_NS_PER_S,
+        .to_s = to_ns / VT_NS_PER_S,
+    };
+    VT_AUTO_FREE char *text = json_dumps(json, JSON_COMPACT);
+    char key[RECORD_META_KEY_MAX];
+    int ret;
+
+    if (!text)
+        return vt_error_no_memory(err, "keep an order");
+    vt_text_copy(schedule.role, sizeof(schedule.role), load->vm->role->name);
+    snprintf(key, sizeof(key), "jobs.%s", load->vm->agent);
+    ret = record_put_meta(run->record, key, text, err);
+    if (ret == 0)
+        ret = jobs_order_hash(order, schedule.hash, err);
+    return ret < 0 ? ret : record_put_schedule(run->record, &schedule, err);
 }
 
 void run_emit_log(struct run *run, const struct run_vm *vm, const char *source, const char *name,

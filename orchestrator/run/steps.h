@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "orchestrator/run/run.h"
+#include "tiles/load/jobs.h"
 
 #define RUN_CLIENT_AGENT "client-1"
 
@@ -27,7 +28,6 @@ struct run_place {
 /* NULL: a run cannot have that host. */
 const struct run_place *run_find_place(const char *uri);
 
-/* agents.c: the hub of a run. */
 /* disks.c: data disks. Whether a VM has one; the files of all, once the host is open, in a folder
  * that the journal names. */
 bool run_has_disks(const struct run *run);
@@ -57,12 +57,20 @@ void run_explain_missing(struct run *run, struct vt_error *err);
 int64_t run_load_rate(const struct run *run, const struct run_vm *vm); /* millionths */
 int run_record_plan(struct run *run, struct vt_error *err);
 int run_record_agents(struct run *run, struct vt_error *err);
+int run_record_clocks(struct run *run, struct vt_error *err); /* when load begins */
 /* result: what the client answered to load.prepare. */
 int run_record_schedule(struct run *run, const struct run_load *load, const json_t *result,
                         struct vt_error *err);
 
+/* order: of the guest's own load, json: the same. */
+int run_record_jobs(struct run *run, const struct run_load *load, const struct jobs_order *order,
+                    const json_t *json, struct vt_error *err);
+
 /* load.c */
-void run_load_finished(struct run *run, const json_t *data);
+/* data: of load.finished or work.finished. */
+void run_load_finished(struct run *run, const char *agent, const json_t *data);
+/* Of a role that makes its load by itself: what is due into the record, its guest's admitted. */
+int run_prepare_work(struct run *run, const struct run_load *load, struct vt_error *err);
 struct run_load *run_find_load(struct run *run, unsigned tile, const char *role);
 /* The parameters of load.prepare, the caller's; NULL with err. */
 json_t *run_load_order(const struct run *run, const struct run_load *load, struct vt_error *err);
@@ -72,9 +80,14 @@ int run_call_load(struct run *run, struct run_load *load, const char *op, int64_
                   void (*done)(void *ctx, const json_t *result, const struct vt_error *err),
                   struct vt_error *err);
 
-/* samples.c: the host's configuration, once it is open; its samples from ramp to drain. Stop may be
- * called at any time and more than once; close comes before the loop ends. */
-int run_ask_facts(struct run *run, struct vt_error *err);
+/* config.c: asks agents and host what machines they are, into the record; then done, if that phase
+ * still runs. end: the second time. */
+void run_ask_config(struct run *run, bool end, void (*done)(struct run *run));
+/* "<prefix>.<who>.<name>" for each value of an answer. */
+void run_put_answer(struct run *run, const char *prefix, const char *who, const json_t *answer);
+
+/* samples.c: the host's samples from ramp to drain. Stop may be called at any time and more than
+ * once; close comes before the loop ends. */
 int run_samples_start(struct run *run, struct vt_error *err); /* T0 is known */
 void run_samples_stop(struct run *run);
 void run_samples_close(struct run *run);
