@@ -50,21 +50,73 @@ static int judge(const char *head, size_t len, const char *address, uint16_t por
                         "probe %s:%u: status %d", address, port, status);
 }
 
-/* Reads until the status line is whole. read_some returns <= 0 at the end. */
-static int exchange(int fd, SSL *tls, const char *request, const char *address, uint16_t port,
+static int begin_tls(struct probe_stream *s, const char *ca_file, const char *address,
+                     uint16_t port, struct vt_error *err)
+{
+    s->ctx = SSL_CTX_new(TLS_client_method());
+    s->tls = s->ctx ? SSL_new(s->ctx) : NULL;
+    if (!s->tls || !SSL_CTX_load_verify_locations(s->ctx, ca_file, NULL))
+        return vt_error_set(err, VT_KIND_INFRA, -EINVAL, "probe: cannot use CA %s", ca_file);
+    SSL_set1_param(s->tls, SSL_CTX_get0_param(s->ctx));
+    X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(s->tls), address);
+    SSL_set_verify(s->tls, SSL_VERIFY_PEER, NULL);
+    SSL_set_fd(s->tls, s->fd);
+    if (SSL_connect(s->tls) == 1)
+        return 0;
+    return vt_error_set(err, VT_KIND_INFRA, -EPROTO, "probe %s:%u: TLS: %s", address, port,
+                        X509_verify_cert_error_string(SSL_get_verify_result(s->tls)));
+}
+
+int probe_open(const char *address, uint16_t port, const char *ca_file, struct probe_stream *ret,
+               struct vt_error *err)
+{
+    struct probe_stream s = {.fd = -1};
+    int rc = connect_to(address, port, &s.fd, err);
+
+    if (rc == 0 && ca_file)
+        rc = begin_tls(&s, ca_file, address, port, err);
+    if (rc < 0)
+        probe_close(&s);
+    else
+        *ret = s;
+    return rc;
+}
+
+bool probe_send(struct probe_stream *s, const void *data, size_t len)
+{
+    if (len == 0)
+        return true;
+    if (s->tls)
+        return SSL_write(s->tls, data, (int)len) == (int)len;
+    return send(s->fd, data, len, MSG_NOSIGNAL) == (ssize_t)len;
+}
+
+ssize_t probe_receive(struct probe_stream *s, void *data, size_t size)
+{
+    return s->tls ? SSL_read(s->tls, data, (int)size) : recv(s->fd, data, size, 0);
+}
+
+void probe_close(struct probe_stream *s)
+{
+    SSL_free(s->tls);
+    SSL_CTX_free(s->ctx);
+    if (s->fd >= 0)
+        close(s->fd);
+    *s = (struct probe_stream){.fd = -1};
+}
+
+/* Reads until the status line is whole. */
+static int exchange(struct probe_stream *s, const char *request, const char *address, uint16_t port,
                     struct vt_error *err)
 {
     char head[64] = {0};
     size_t len = 0;
-    int len_request = (int)strlen(request);
-    ssize_t n = tls ? SSL_write(tls, request, len_request)
-                    : send(fd, request, (size_t)len_request, MSG_NOSIGNAL);
 
-    if (n != len_request)
+    if (!probe_send(s, request, strlen(request)))
         return vt_error_set(err, VT_KIND_INFRA, -EAGAIN, "probe %s:%u: send", address, port);
     while (len < 12) {
-        n = tls ? SSL_read(tls, head + len, (int)(sizeof(head) - 1 - len))
-                : recv(fd, head + len, sizeof(head) - 1 - len, 0);
+        ssize_t n = probe_receive(s, head + len, sizeof(head) - 1 - len);
+
         if (n <= 0)
             break;
         len += (size_t)n;
@@ -72,42 +124,18 @@ static int exchange(int fd, SSL *tls, const char *request, const char *address, 
     return judge(head, len, address, port, err);
 }
 
-static int exchange_tls(int fd, const char *request, const char *ca_file, const char *address,
-                        uint16_t port, struct vt_error *err)
-{
-    SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
-    SSL *tls = ctx ? SSL_new(ctx) : NULL;
-    int ret;
-
-    if (!tls || !SSL_CTX_load_verify_locations(ctx, ca_file, NULL)) {
-        ret = vt_error_set(err, VT_KIND_INFRA, -EINVAL, "probe: cannot use CA %s", ca_file);
-    } else {
-        SSL_set1_param(tls, SSL_CTX_get0_param(ctx));
-        X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(tls), address);
-        SSL_set_verify(tls, SSL_VERIFY_PEER, NULL);
-        SSL_set_fd(tls, fd);
-        if (SSL_connect(tls) == 1)
-            ret = exchange(fd, tls, request, address, port, err);
-        else
-            ret = vt_error_set(err, VT_KIND_INFRA, -EPROTO, "probe %s:%u: TLS: %s", address, port,
-                               X509_verify_cert_error_string(SSL_get_verify_result(tls)));
-    }
-    SSL_free(tls);
-    SSL_CTX_free(ctx);
-    return ret;
-}
-
 int probe_http(const char *address, uint16_t port, const char *path, const char *ca_file,
                struct vt_error *err)
 {
-    VT_AUTO_CLOSE int fd = -1;
+    struct probe_stream s;
     char request[256];
-    int ret = connect_to(address, port, &fd, err);
+    int ret = probe_open(address, port, ca_file, &s, err);
 
     if (ret < 0)
         return ret;
     snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n",
              path, address);
-    return ca_file ? exchange_tls(fd, request, ca_file, address, port, err)
-                   : exchange(fd, NULL, request, address, port, err);
+    ret = exchange(&s, request, address, port, err);
+    probe_close(&s);
+    return ret;
 }

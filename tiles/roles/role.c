@@ -6,7 +6,8 @@
 
 #include "tiles/roles/registry.h"
 
-static const struct role *const roles[] = {&role_infra, &role_web, &role_app, &role_database, NULL};
+static const struct role *const roles[] = {&role_infra,    &role_web,  &role_app,
+                                           &role_database, &role_mail, NULL};
 
 const struct role *const *role_all(void)
 {
