@@ -11,7 +11,8 @@
 #include "base/file.h"
 #include "results/archive_cms.h"
 
-#define KEY_FILE "archive.pem"
+#define SIGNER_FILE "archive.pem"
+#define READER_FILE "reader.pem"
 /* Trust is a pinned fingerprint, not a date: from before any run to "no well-defined expiration"
  * (RFC 5280, 4.1.2.5). A clock that is off thus spoils nothing. */
 #define NOT_BEFORE "20000101000000Z"
@@ -38,18 +39,17 @@ static int name_cert(X509 *cert)
     return ok;
 }
 
-/* So that stock tools take it for a signer of messages. */
-static int add_usage(X509 *cert)
+/* So that stock tools take it for what it is. */
+static int add_usage(X509 *cert, const char *text)
 {
-    X509_EXTENSION *usage =
-        X509V3_EXT_conf_nid(NULL, NULL, NID_key_usage, "critical,digitalSignature");
+    X509_EXTENSION *usage = X509V3_EXT_conf_nid(NULL, NULL, NID_key_usage, text);
     int ok = usage && X509_add_ext(cert, usage, -1);
 
     X509_EXTENSION_free(usage);
     return ok;
 }
 
-static int make_identity(struct vt_identity *ret, struct vt_error *err)
+static int make_identity(const char *usage, struct vt_identity *ret, struct vt_error *err)
 {
     VT_AUTO_IDENTITY struct vt_identity made = VT_IDENTITY_INIT;
     int r = vt_key_make(&made.key, err);
@@ -60,34 +60,34 @@ static int make_identity(struct vt_identity *ret, struct vt_error *err)
     if (!made.cert || !X509_set_version(made.cert, X509_VERSION_3) || !name_cert(made.cert) ||
         !ASN1_TIME_set_string_X509(X509_getm_notBefore(made.cert), NOT_BEFORE) ||
         !ASN1_TIME_set_string_X509(X509_getm_notAfter(made.cert), NOT_AFTER) ||
-        !X509_set_pubkey(made.cert, made.key) || !add_usage(made.cert) ||
+        !X509_set_pubkey(made.cert, made.key) || !add_usage(made.cert, usage) ||
         !X509_sign(made.cert, made.key, EVP_sha256()))
-        return vt_cert_openssl_failed(err, "make a key to sign archives with");
+        return vt_cert_openssl_failed(err, "make a key for archives");
     *ret = made;
     made = (struct vt_identity)VT_IDENTITY_INIT;
     return 0;
 }
 
-static int make_file(const char *folder, const char *path, struct vt_error *err)
+static int make_file(const char *folder, const char *path, const char *usage, struct vt_error *err)
 {
     VT_AUTO_IDENTITY struct vt_identity made = VT_IDENTITY_INIT;
     int r = vt_file_make_folders(folder, 0700, VT_KIND_INFRA, err);
 
     if (r == 0)
-        r = make_identity(&made, err);
+        r = make_identity(usage, &made, err);
     if (r == 0)
         r = vt_cert_file_write_both(path, &made, err);
     return r == -EEXIST ? 0 : r; /* made by another process meanwhile: that one counts */
 }
 
-int archive_key_load(const char *folder, bool create, struct archive_key **ret,
-                     struct vt_error *err)
+static int load(const char *folder, const char *file, const char *usage, bool create,
+                struct archive_key **ret, struct vt_error *err)
 {
     char path[1024];
     struct archive_key *key;
     int r;
 
-    if ((size_t)snprintf(path, sizeof(path), "%s/" KEY_FILE, folder) >= sizeof(path))
+    if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, file) >= sizeof(path))
         return vt_error_set(err, VT_KIND_CONFIG, -ENAMETOOLONG, "%s: path too long", folder);
     key = calloc(1, sizeof(*key));
     if (!key)
@@ -95,7 +95,7 @@ int archive_key_load(const char *folder, bool create, struct archive_key **ret,
     r = vt_cert_file_read_both(path, &key->identity, err);
     if (r == -ENOENT && create) {
         vt_error_clear(err);
-        r = make_file(folder, path, err);
+        r = make_file(folder, path, usage, err);
         if (r == 0)
             r = vt_cert_file_read_both(path, &key->identity, err);
     }
@@ -107,6 +107,18 @@ int archive_key_load(const char *folder, bool create, struct archive_key **ret,
     }
     *ret = key;
     return 0;
+}
+
+int archive_key_load(const char *folder, bool create, struct archive_key **ret,
+                     struct vt_error *err)
+{
+    return load(folder, SIGNER_FILE, "critical,digitalSignature", create, ret, err);
+}
+
+int archive_key_load_reader(const char *folder, bool create, struct archive_key **ret,
+                            struct vt_error *err)
+{
+    return load(folder, READER_FILE, "critical,keyAgreement", create, ret, err);
 }
 
 struct archive_key *archive_key_free(struct archive_key *key)

@@ -16,9 +16,10 @@ void archive_contents_dispose(struct archive_contents *contents)
     *contents = (struct archive_contents){0};
 }
 
-void archive_part_name(size_t index, char name[32])
+void archive_part_name(size_t index, bool sealed, char name[32])
 {
-    snprintf(name, 32, ARCHIVE_PART_NAME "%03u", (unsigned)index);
+    snprintf(name, 32, ARCHIVE_PART_NAME "%03u%s", (unsigned)(index % 1000),
+             sealed ? ARCHIVE_PART_SEALED : "");
 }
 
 /* --- SHA256SUMS --- */
@@ -37,7 +38,7 @@ void archive_sums_write(const struct archive_contents *contents, struct vt_buf *
 
     put_sum(contents->manifest_hash, ARCHIVE_MANIFEST_NAME, out);
     for (size_t i = 0; i < contents->nparts; i++) {
-        archive_part_name(i, name);
+        archive_part_name(i, contents->sealed, name);
         put_sum(contents->parts[i].hash, name, out);
     }
 }
@@ -68,16 +69,20 @@ int archive_sums_read(const char *text, size_t len, struct archive_contents *ret
 {
     const char *at = text, *end = text + len;
     struct archive_part *parts;
+    bool sealed;
     char name[32];
-    size_t n = 0;
+    size_t n;
 
     if (!take_sum(&at, end, ARCHIVE_MANIFEST_NAME, ret->manifest_hash))
         return vt_error_refuse(err, "its first line is not the sum of " ARCHIVE_MANIFEST_NAME);
     parts = calloc((size_t)(end - at) / (HEX + 3) + 1, sizeof(*parts));
     if (!parts)
         return vt_error_no_memory(err, "verify an archive");
+    archive_part_name(0, true, name);
+    sealed = take_sum(&at, end, name, parts[0].hash);
+    n = sealed;
     while (at < end && n < ARCHIVE_PARTS_MAX) {
-        archive_part_name(n, name);
+        archive_part_name(n, sealed, name);
         if (!take_sum(&at, end, name, parts[n].hash))
             break;
         n++;
@@ -89,6 +94,7 @@ int archive_sums_read(const char *text, size_t len, struct archive_contents *ret
     }
     ret->parts = parts;
     ret->nparts = n;
+    ret->sealed = sealed;
     return 0;
 }
 
@@ -111,9 +117,15 @@ void archive_manifest_write(const struct archive_contents *contents, const char 
     vt_text_hex(contents->record_hash, ARCHIVE_HASH_BYTES, hex);
     vt_json_string(&w, "sha256", hex);
     vt_json_end(&w);
+    if (contents->sealed) {
+        vt_json_array(&w, "recipients");
+        for (size_t i = 0; i < contents->nrecipients; i++)
+            vt_json_string(&w, NULL, contents->recipients[i]);
+        vt_json_end(&w);
+    }
     vt_json_array(&w, "parts");
     for (size_t i = 0; i < contents->nparts; i++) {
-        archive_part_name(i, name);
+        archive_part_name(i, contents->sealed, name);
         vt_json_object(&w, NULL);
         vt_json_string(&w, "name", name);
         vt_json_uint(&w, "bytes", contents->parts[i].bytes);
@@ -129,7 +141,7 @@ void archive_manifest_write(const struct archive_contents *contents, const char 
     }
 }
 
-static int read_part(const json_t *json, size_t index, uint64_t record_left,
+static int read_part(const json_t *json, size_t index, bool sealed, uint64_t record_left,
                      struct archive_part *part, struct vt_error *err)
 {
     const char *name;
@@ -137,7 +149,7 @@ static int read_part(const json_t *json, size_t index, uint64_t record_left,
     int64_t bytes = 0, record_bytes = 0;
     int r = vt_json_get_string(json, "name", &name, err);
 
-    archive_part_name(index, right);
+    archive_part_name(index, sealed, right);
     if (r == 0)
         r = vt_json_get_int(json, "bytes", 1, (int64_t)ARCHIVE_PART_BYTES_MAX, &bytes, err);
     if (r == 0)
@@ -168,12 +180,40 @@ static int read_parts(const json_t *json, struct archive_contents *contents, str
     if (json_array_size(parts) != contents->nparts)
         return vt_error_refuse(err, "has not the parts that " ARCHIVE_SUMS_NAME " has");
     for (size_t i = 0; i < contents->nparts; i++) {
-        r = read_part(json_array_get(parts, i), i, left, &contents->parts[i], err);
+        r = read_part(json_array_get(parts, i), i, contents->sealed, left, &contents->parts[i],
+                      err);
         if (r < 0)
             return r;
         left -= contents->parts[i].record_bytes;
     }
     return left ? vt_error_refuse(err, "its parts are not the whole record") : 0;
+}
+
+/* Of lower-case hex, as many as there are; absent where nothing is encrypted. */
+static int read_recipients(const json_t *json, struct archive_contents *contents,
+                           struct vt_error *err)
+{
+    uint8_t bytes[ARCHIVE_FINGERPRINT_BYTES];
+    const json_t *list = NULL;
+    int r;
+
+    if (!contents->sealed)
+        return json_object_get(json, "recipients")
+                   ? vt_error_refuse(err, "names recipients, but no part is encrypted")
+                   : 0;
+    r = vt_json_get_array(json, "recipients", ARCHIVE_RECIPIENTS_MAX, &list, err);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *text = json_string_value(json_array_get(list, i));
+        char *copy = contents->recipients[i];
+
+        if (!text || !vt_text_unhex(text, bytes, sizeof(bytes)))
+            return vt_error_refuse(err, "recipient %zu is no SHA-256", i);
+        vt_text_hex(bytes, sizeof(bytes), copy);
+    }
+    contents->nrecipients = json_array_size(list);
+    return contents->nrecipients ? 0 : vt_error_refuse(err, "is encrypted to nobody");
 }
 
 static int read_record(const json_t *json, struct archive_contents *contents, struct vt_error *err)
@@ -223,6 +263,8 @@ int archive_manifest_read(const char *text, size_t len, struct archive_contents 
         r = vt_error_refuse(err, "the run's name is too long");
     if (r == 0)
         r = read_record(json, contents, err);
+    if (r == 0)
+        r = read_recipients(json, contents, err);
     if (r == 0)
         r = read_parts(json, contents, err);
     if (r == 0)

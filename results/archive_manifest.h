@@ -19,6 +19,7 @@
 #define ARCHIVE_CMS_NAME "SHA256SUMS.p7s"
 #define ARCHIVE_MANIFEST_NAME "manifest.json"
 #define ARCHIVE_PART_NAME "record.sqlite.zst." /* and three digits */
+#define ARCHIVE_PART_SEALED ".p7m"             /* behind them, where parts are encrypted */
 #define ARCHIVE_HASH_BYTES 32
 #define ARCHIVE_SUMS_MAX (UINT64_C(100) * (ARCHIVE_PARTS_MAX + 1))
 
@@ -39,17 +40,21 @@ struct archive_contents {
     uint64_t record_bytes;
     struct archive_part *parts;
     size_t nparts;
+    bool sealed; /* parts are encrypted, to these certificates */
+    char recipients[ARCHIVE_RECIPIENTS_MAX][ARCHIVE_FINGERPRINT_TEXT];
+    size_t nrecipients;
 };
 void archive_contents_dispose(struct archive_contents *contents);
 
-void archive_part_name(size_t index, char name[32]);
+void archive_part_name(size_t index, bool sealed, char name[32]);
 
 /* result: JSON object without newline, to stand in the manifest as it is. */
 void archive_manifest_write(const struct archive_contents *contents, const char *result,
                             struct vt_buf *out);
 void archive_sums_write(const struct archive_contents *contents, struct vt_buf *out);
 
-/* Fills hashes and nparts; parts is allocated. Only what archive_sums_write writes is accepted. */
+/* Fills hashes, nparts and sealed; parts is allocated. Only what archive_sums_write writes is
+ * accepted. */
 int archive_sums_read(const char *text, size_t len, struct archive_contents *ret,
                       struct vt_error *err);
 /* Adds sizes to contents that sums_read has filled; both must agree. *ret_json (may be NULL) is

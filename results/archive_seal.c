@@ -11,6 +11,7 @@
 #include "base/scope.h"
 #include "results/archive.h"
 #include "results/archive_cms.h"
+#include "results/archive_envelope.h"
 #include "results/archive_file.h"
 #include "results/archive_key.h"
 #include "results/archive_manifest.h"
@@ -31,6 +32,9 @@ struct seal {
     ZSTD_CCtx *zstd;
     EVP_MD_CTX *part_hash, *record_hash;
     uint8_t *in, *out;
+    const struct archive_recipients *recipients; /* none: NULL */
+    struct archive_envelope *envelope;           /* of the part being written */
+    struct archive_part *part;
 };
 
 static int compute_result(struct seal *seal, const char *record_path, struct vt_error *err)
@@ -82,9 +86,18 @@ static int prepare(struct seal *seal, const char *record_path, const char *path,
     return archive_file_unnamed(path, &seal->parts, err);
 }
 
-/* Compresses what stands in in; writes and hashes what comes out. */
-static int compress_chunk(struct seal *seal, size_t len, bool last, struct archive_part *part,
-                          struct vt_error *err)
+/* Bytes of the current part as they will stand in the archive. */
+static int put_bytes(void *ctx, const void *data, size_t len, struct vt_error *err)
+{
+    struct seal *seal = ctx;
+
+    EVP_DigestUpdate(seal->part_hash, data, len);
+    seal->part->bytes += len;
+    return archive_file_write(seal->parts, data, len, err);
+}
+
+/* Compresses what stands in in; encrypts, writes and hashes what comes out. */
+static int compress_chunk(struct seal *seal, size_t len, bool last, struct vt_error *err)
 {
     ZSTD_inBuffer in = {seal->in, len, 0};
     size_t left;
@@ -95,25 +108,42 @@ static int compress_chunk(struct seal *seal, size_t len, bool last, struct archi
         left = ZSTD_compressStream2(seal->zstd, &out, &in, last ? ZSTD_e_end : ZSTD_e_continue);
         if (ZSTD_isError(left))
             return vt_error_set(err, VT_KIND_INFRA, -EIO, "compress: %s", ZSTD_getErrorName(left));
-        EVP_DigestUpdate(seal->part_hash, out.dst, out.pos);
-        part->bytes += out.pos;
-        r = archive_file_write(seal->parts, out.dst, out.pos, err);
+        r = seal->envelope ? archive_envelope_write(seal->envelope, out.dst, out.pos, err)
+                           : put_bytes(seal, out.dst, out.pos, err);
         if (r < 0)
             return r;
     } while (last ? left != 0 : in.pos < in.size);
     return 0;
 }
 
+static int begin_envelope(struct seal *seal, struct vt_error *err)
+{
+    const struct archive_envelope_sink sink = {put_bytes, seal};
+
+    return seal->recipients ? archive_envelope_new(seal->recipients, &sink, &seal->envelope, err)
+                            : 0;
+}
+
+static int end_envelope(struct seal *seal, struct vt_error *err)
+{
+    int r = seal->envelope ? archive_envelope_end(seal->envelope, err) : 0;
+
+    seal->envelope = archive_envelope_free(seal->envelope);
+    return r;
+}
+
 static int compress_part(struct seal *seal, struct archive_part *part, uint64_t record_bytes,
                          struct vt_error *err)
 {
     uint64_t left = record_bytes;
-    int r = 0;
+    int r;
 
     part->record_bytes = record_bytes;
+    seal->part = part;
     ZSTD_CCtx_reset(seal->zstd, ZSTD_reset_session_only);
     ZSTD_CCtx_setPledgedSrcSize(seal->zstd, record_bytes);
     EVP_DigestInit_ex2(seal->part_hash, EVP_sha256(), NULL);
+    r = begin_envelope(seal, err);
     while (r == 0 && left) {
         size_t len = left < CHUNK ? (size_t)left : CHUNK;
         r = archive_file_read(seal->record, seal->in, len, err);
@@ -121,8 +151,10 @@ static int compress_part(struct seal *seal, struct archive_part *part, uint64_t 
             return r;
         EVP_DigestUpdate(seal->record_hash, seal->in, len);
         left -= len;
-        r = compress_chunk(seal, len, left == 0, part, err);
+        r = compress_chunk(seal, len, left == 0, err);
     }
+    if (r == 0)
+        r = end_envelope(seal, err);
     if (r == 0 && EVP_DigestFinal_ex(seal->part_hash, part->hash, NULL) != 1)
         r = vt_error_set(err, VT_KIND_INFRA, -EIO, "hash a part: OpenSSL failed");
     return r;
@@ -195,7 +227,7 @@ static int write_part(struct seal *seal, int fd, size_t index, struct vt_error *
     char name[32];
     int r;
 
-    archive_part_name(index, name);
+    archive_part_name(index, seal->contents.sealed, name);
     r = write_head(fd, name, left, err);
     while (r == 0 && left) {
         size_t len = left < CHUNK ? (size_t)left : CHUNK;
@@ -228,6 +260,7 @@ static int write_archive(struct seal *seal, int fd, struct vt_error *err)
 
 static void seal_dispose(struct seal *seal)
 {
+    archive_envelope_free(seal->envelope);
     archive_contents_dispose(&seal->contents);
     vt_buf_dispose(&seal->result);
     vt_buf_dispose(&seal->manifest);
@@ -242,8 +275,19 @@ static void seal_dispose(struct seal *seal)
     free(seal->out);
 }
 
+/* Who may read: named in the manifest, so that a recipient sees what was meant for whom. */
+static void note_recipients(struct seal *seal, const struct archive_recipients *recipients)
+{
+    if (!recipients || recipients->n == 0)
+        return;
+    seal->recipients = recipients;
+    seal->contents.sealed = true;
+    seal->contents.nrecipients = recipients->n;
+    memcpy(seal->contents.recipients, recipients->fingerprints, sizeof(seal->contents.recipients));
+}
+
 int archive_seal(const char *record_path, const char *path, const struct archive_key *key,
-                 struct vt_error *err)
+                 const struct archive_recipients *recipients, struct vt_error *err)
 {
     struct seal seal = {.record = -1,
                         .parts = -1,
@@ -254,6 +298,7 @@ int archive_seal(const char *record_path, const char *path, const struct archive
     struct archive_new file = ARCHIVE_NEW_INIT;
     int r = compute_result(&seal, record_path, err);
 
+    note_recipients(&seal, recipients);
     if (r == 0)
         r = prepare(&seal, record_path, path, err);
     if (r == 0)

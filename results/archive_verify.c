@@ -152,6 +152,7 @@ static int take_manifest(struct walk *walk, struct archive_contents *contents, s
     r = archive_manifest_read(text->data, text->len, contents, NULL, err);
     if (r == 0) {
         walk->report->nparts = (unsigned)contents->nparts;
+        walk->report->nrecipients = (unsigned)contents->nrecipients;
         walk->report->record_bytes = contents->record_bytes;
         vt_text_copy(walk->report->run, sizeof(walk->report->run), contents->run);
     }
@@ -178,15 +179,16 @@ static int take_front(struct walk *walk, const struct archive_trust *trust,
 
 /* --- the parts --- */
 
-static int take_part(struct walk *walk, const struct archive_part *part, size_t index,
+static int take_part(struct walk *walk, const struct archive_contents *contents, size_t index,
                      struct vt_error *err)
 {
+    const struct archive_part *part = &contents->parts[index];
     uint8_t hash[EVP_MAX_MD_SIZE];
     uint64_t left = part->bytes, size = part->bytes;
     char name[32];
     int r;
 
-    archive_part_name(index, name);
+    archive_part_name(index, contents->sealed, name);
     r = take_header(walk, name, ARCHIVE_PART_BYTES_MAX, &size, err);
     EVP_DigestInit_ex2(walk->hash, EVP_sha256(), NULL);
     while (r == 0 && left) {
@@ -208,7 +210,7 @@ static int take_rest(struct walk *walk, const struct archive_contents *contents,
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < contents->nparts; i++)
-        r = take_part(walk, &contents->parts[i], i, err);
+        r = take_part(walk, contents, i, err);
     if (r < 0)
         return r;
     enter(walk, END_NAME);

@@ -212,7 +212,7 @@ const char *sample_archive(const char *path, const struct sample *sample)
     snprintf(record, sizeof(record), "%s.record", path);
     sample_record_write(record, sample);
     assert_ok(archive_key_load(sample_path("keys"), true, &key, OK_ERR));
-    assert_ok(archive_seal(record, path, key, OK_ERR));
+    assert_ok(archive_seal(record, path, key, NULL, OK_ERR));
     memcpy(fingerprint, archive_key_fingerprint(key), sizeof(fingerprint));
     archive_key_free(key);
     return fingerprint;

@@ -164,7 +164,7 @@ static void test_recompute(void **state)
     struct vt_buf json = VT_BUF_INIT(1 << 20);
 
     (void)state;
-    assert_ok(archive_open_record(sample_path("good.vtar"), &trust, sample_folder(), &report,
+    assert_ok(archive_open_record(sample_path("good.vtar"), &trust, NULL, sample_folder(), &report,
                                   &reader, OK_ERR));
     assert_ok(result_compute(reader, &result, OK_ERR));
     result_write_json(&result, NULL, &json);
@@ -204,7 +204,7 @@ static void test_existing_stays(void **state)
     (void)state;
     assert_int_equal(archive_key_load(sample_path("keys"), false, &key, &err), 0);
     assert_int_equal(
-        archive_seal(sample_path("good.vtar.record"), sample_path("good.vtar"), key, &err),
+        archive_seal(sample_path("good.vtar.record"), sample_path("good.vtar"), key, NULL, &err),
         -EEXIST);
     archive_key_free(key);
     after = sample_read_file(sample_path("good.vtar"), &len);
@@ -230,13 +230,15 @@ static void test_disk_full(void **state)
         small = old;
         small.rlim_cur = limit;
         setrlimit(RLIMIT_FSIZE, &small);
-        int r = archive_seal(sample_path("good.vtar.record"), sample_path("full.vtar"), key, &err);
+        int r = archive_seal(sample_path("good.vtar.record"), sample_path("full.vtar"), key, NULL,
+                             &err);
         setrlimit(RLIMIT_FSIZE, &old);
         assert_int_equal(r, -EFBIG);
         assert_int_not_equal(access(sample_path("full.vtar"), F_OK), 0);
     }
     assert_int_equal(count_files(), before);
-    assert_ok(archive_seal(sample_path("good.vtar.record"), sample_path("full.vtar"), key, OK_ERR));
+    assert_ok(
+        archive_seal(sample_path("good.vtar.record"), sample_path("full.vtar"), key, NULL, OK_ERR));
     archive_key_free(key);
 }
 

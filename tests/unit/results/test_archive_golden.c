@@ -73,7 +73,7 @@ static void make(const char *path)
     assert_ok(record_put_totals(record, &totals, OK_ERR));
     assert_ok(record_close(record, OK_ERR));
     assert_ok(archive_key_load(sample_path("golden-keys"), true, &key, OK_ERR));
-    assert_ok(archive_seal(sample_path("golden.record"), path, key, OK_ERR));
+    assert_ok(archive_seal(sample_path("golden.record"), path, key, NULL, OK_ERR));
     snprintf(pinned, sizeof(pinned), "%s.fingerprint", path);
     sample_write_file(pinned, archive_key_fingerprint(key), ARCHIVE_FINGERPRINT_TEXT - 1);
     archive_key_free(key);
@@ -117,7 +117,7 @@ static void check(const char *version)
     assert_int_equal(len, ARCHIVE_FINGERPRINT_TEXT - 1);
     memcpy(fingerprint, data, len);
     free(data);
-    assert_ok(archive_open_record(path, &trust, sample_folder(), &report, &reader, OK_ERR));
+    assert_ok(archive_open_record(path, &trust, NULL, sample_folder(), &report, &reader, OK_ERR));
     assert_ok(result_compute(reader, &result, OK_ERR));
     result_write_json(&result, NULL, &text);
     manifest = json_loadb(report.manifest.data, report.manifest.len, 0, NULL);

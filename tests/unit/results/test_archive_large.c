@@ -81,9 +81,9 @@ static void test_parts(void **state)
     assert_ok(archive_key_load(sample_path("keys"), true, &key, OK_ERR));
     fingerprint = archive_key_fingerprint(key);
     peak_kib(true);
-    assert_ok(archive_seal(record, path, key, OK_ERR));
+    assert_ok(archive_seal(record, path, key, NULL, OK_ERR));
     sealed = peak_kib(true);
-    assert_ok(archive_open_record(path, &trust, sample_folder(), &report, &reader, OK_ERR));
+    assert_ok(archive_open_record(path, &trust, NULL, sample_folder(), &report, &reader, OK_ERR));
     opened = peak_kib(false);
     assert_int_equal(report.nparts, 3);
     assert_ok(record_sum_load(reader, 1, "web", 2, 6, sum, OK_ERR));
@@ -153,8 +153,9 @@ static void test_borders(void **state)
         snprintf(path, sizeof(path), "%s.%zu", record, i);
         assert_ok(archive_key_load(sample_path("keys"), true, &key, OK_ERR));
         fingerprint = archive_key_fingerprint(key);
-        assert_ok(archive_seal(record, path, key, OK_ERR));
-        assert_ok(archive_open_record(path, &trust, sample_folder(), &report, &reader, OK_ERR));
+        assert_ok(archive_seal(record, path, key, NULL, OK_ERR));
+        assert_ok(
+            archive_open_record(path, &trust, NULL, sample_folder(), &report, &reader, OK_ERR));
         assert_int_equal(report.nparts, i < 2 ? 1 : 2);
         assert_int_equal(report.record_bytes, sizes[i]);
         record_reader_close(reader);
