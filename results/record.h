@@ -45,6 +45,12 @@
 #define RECORD_META_CLIENT "client"         /* "host": load comes from the host; degrades */
 #define RECORD_META_WALL_START "wall_start" /* "2026-11-30T10:45:41Z" */
 #define RECORD_META_BY_OPERATION "limits_by_operation" /* "1": by operation too, "0": by role */
+#define RECORD_META_T0 "load.t0_ns" /* of the load, controller's monotonic clock */
+/* And an agent's name: "<offset_ns> <rtt_ns>" of its clock when load begins; the table of agents
+ * has them at the end. */
+#define RECORD_META_CLOCK_BEGIN "clock.begin."
+/* And a knob's name: what did not stay as tuning had set it, and when; each degrades. */
+#define RECORD_META_TUNING_DRIFT "tuning.drift."
 /* "complete", "interrupted", "failed: why"; absent: unfinished */
 #define RECORD_META_ENDED "ended"
 

@@ -76,6 +76,23 @@ static int add_role(struct record_reader *reader, const struct vt_record_role *r
     return r;
 }
 
+/* The window is one for all roles. */
+static int add_samples(struct record_reader *reader, const struct vt_record_role *roles,
+                       size_t nroles, struct result *result, struct vt_error *err)
+{
+    struct vt_record_schedule schedule;
+
+    for (size_t i = 0; i < nroles; i++) {
+        int r = record_read_schedule(reader, roles[i].tile, roles[i].role, &schedule, err);
+
+        if (r == 0)
+            return verdict_add_samples(&result->verdict, reader, &schedule, err);
+        if (r != -ENOENT)
+            return r;
+    }
+    return 0;
+}
+
 int result_compute(struct record_reader *reader, struct result *ret, struct vt_error *err)
 {
     VT_AUTO_FREE struct vt_record_role *roles = NULL;
@@ -88,6 +105,8 @@ int result_compute(struct record_reader *reader, struct result *ret, struct vt_e
         r = verdict_add_record(&ret->verdict, reader, err);
     if (r == 0)
         r = record_read_roles(reader, &roles, &nroles, err);
+    if (r == 0)
+        r = add_samples(reader, roles, nroles, ret, err);
     for (size_t i = 0; r == 0 && i < nroles; i++) {
         if (roles[i].driven)
             r = add_role(reader, &roles[i], by_operation, ret, err);

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/scope.h"
 #include "base/text.h"
+#include "results/verdict_rules.h"
 
 const char *verdict_grade_name(enum verdict_grade grade)
 {
@@ -20,11 +21,8 @@ const char *verdict_grade_name(enum verdict_grade grade)
     return names[grade];
 }
 
-static int add(struct verdict *verdict, enum verdict_grade grade, const char *code, int64_t number,
-               struct vt_error *err, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
-
-static int add(struct verdict *verdict, enum verdict_grade grade, const char *code, int64_t number,
-               struct vt_error *err, const char *fmt, ...)
+int verdict_add(struct verdict *verdict, enum verdict_grade grade, const char *code, int64_t number,
+                struct vt_error *err, const char *fmt, ...)
 {
     struct verdict_reason *grown, *reason;
     va_list args;
@@ -68,18 +66,21 @@ static int add_ending(struct verdict *verdict, struct record_reader *reader, boo
 
     *ret_complete = false;
     if (r == -ENOENT)
-        return add(verdict, VERDICT_INVALID, "unfinished", 0, err,
-                   "the record does not say how the run ended");
+        return verdict_add(verdict, VERDICT_INVALID, "unfinished", 0, err,
+                           "the record does not say how the run ended");
     if (r < 0)
         return r;
     *ret_complete = !strcmp(ended, "complete");
     if (*ret_complete)
         return 0;
     if (!strcmp(ended, "interrupted"))
-        return add(verdict, VERDICT_INVALID, "interrupted", 0, err, "the run was interrupted");
+        return verdict_add(verdict, VERDICT_INVALID, "interrupted", 0, err,
+                           "the run was interrupted");
     if (!strncmp(ended, failed, strlen(failed)))
-        return add(verdict, VERDICT_INVALID, "failed", 0, err, "%s", ended + strlen(failed));
-    return add(verdict, VERDICT_INVALID, "unfinished", 0, err, "the run ended as '%s'", ended);
+        return verdict_add(verdict, VERDICT_INVALID, "failed", 0, err, "%s",
+                           ended + strlen(failed));
+    return verdict_add(verdict, VERDICT_INVALID, "unfinished", 0, err, "the run ended as '%s'",
+                       ended);
 }
 
 static int add_lost(struct verdict *verdict, struct record_reader *reader, struct vt_error *err)
@@ -90,10 +91,10 @@ static int add_lost(struct verdict *verdict, struct record_reader *reader, struc
     if (r < 0 || lost == 0)
         return r;
     if (lost == UINT64_MAX)
-        return add(verdict, VERDICT_INVALID, "record-unclosed", 0, err,
-                   "the record was not closed: its end is missing");
-    return add(verdict, VERDICT_INVALID, "record-overflow", (int64_t)lost, err,
-               "%" PRIu64 " things were lost on their way into the record", lost);
+        return verdict_add(verdict, VERDICT_INVALID, "record-unclosed", 0, err,
+                           "the record was not closed: its end is missing");
+    return verdict_add(verdict, VERDICT_INVALID, "record-overflow", (int64_t)lost, err,
+                       "%" PRIu64 " things were lost on their way into the record", lost);
 }
 
 /* A value that makes figures weaker than they look. A complete run states all of these facts. */
@@ -105,17 +106,18 @@ static int add_fact(struct verdict *verdict, struct record_reader *reader, bool 
     int r = record_read_meta(reader, key, &value, err);
 
     if (r == -ENOENT && complete)
-        return add(verdict, VERDICT_INVALID, "facts-missing", 0, err,
-                   "the record does not state '%s'", key);
+        return verdict_add(verdict, VERDICT_INVALID, "facts-missing", 0, err,
+                           "the record does not state '%s'", key);
     if (r == -ENOENT)
         return 0;
     if (r < 0 || strcmp(value, weak) != 0)
         return r;
-    return add(verdict, VERDICT_DEGRADED, code, 0, err, "%s", text);
+    return verdict_add(verdict, VERDICT_DEGRADED, code, 0, err, "%s", text);
 }
 
 struct walk {
     struct verdict *verdict;
+    int64_t drifts;
     struct vt_error *err;
 };
 
@@ -127,8 +129,8 @@ static int on_event(void *ctx, const struct vt_event *event)
     enum verdict_grade grade;
 
     if (event->type == VT_EVENT_AGENT && event->level == VT_LEVEL_ERROR)
-        return add(walk->verdict, VERDICT_INVALID, "agent-lost", 0, walk->err, "%s: %s",
-                   event->source ? event->source : "agent", text);
+        return verdict_add(walk->verdict, VERDICT_INVALID, "agent-lost", 0, walk->err, "%s: %s",
+                           event->source ? event->source : "agent", text);
     if (event->type != VT_EVENT_VERDICT || event->level == VT_LEVEL_INFO)
         return 0;
     grade = event->level == VT_LEVEL_ERROR ? VERDICT_INVALID : VERDICT_DEGRADED;
@@ -136,25 +138,27 @@ static int on_event(void *ctx, const struct vt_event *event)
     known = find(walk->verdict, event->series ? event->series : "");
     if (known && known->grade >= grade && event->tile == 0)
         return 0;
-    return add(walk->verdict, grade, event->series && *event->series ? event->series : "unnamed",
-               isfinite(event->value) && fabs(event->value) < 9e15 ? (int64_t)event->value : 0,
-               walk->err, "%s", text);
+    return verdict_add(
+        walk->verdict, grade, event->series && *event->series ? event->series : "unnamed",
+        isfinite(event->value) && fabs(event->value) < 9e15 ? (int64_t)event->value : 0, walk->err,
+        "%s", text);
 }
 
-static int on_agent(void *ctx, const struct vt_record_agent *agent)
+/* Whoever keeps watch over a tuned host notes what did not stay as it was set. */
+static int on_meta(void *ctx, const char *key, const char *value)
 {
     struct walk *walk = ctx;
+    size_t len = strlen(RECORD_META_TUNING_DRIFT);
 
-    if (strcmp(agent->duty, "client") != 0 || agent->rtt_ns / 2 <= VERDICT_CLOCK_UNCERTAIN_NS)
+    if (strncmp(key, RECORD_META_TUNING_DRIFT, len) != 0)
         return 0;
-    return add(walk->verdict, VERDICT_DEGRADED, "clock-uncertain", agent->rtt_ns / 2, walk->err,
-               "the clock of %s is known to %" PRId64 " ms only", agent->name,
-               agent->rtt_ns / 2 / VT_NS_PER_MS);
+    return verdict_add(walk->verdict, VERDICT_DEGRADED, "tuning-drifted", ++walk->drifts, walk->err,
+                       "%s: %.140s", key + len, value);
 }
 
 int verdict_add_record(struct verdict *verdict, struct record_reader *reader, struct vt_error *err)
 {
-    struct walk walk = {verdict, err};
+    struct walk walk = {.verdict = verdict, .err = err};
     bool complete;
     int r = add_ending(verdict, reader, &complete, err);
 
@@ -170,7 +174,9 @@ int verdict_add_record(struct verdict *verdict, struct record_reader *reader, st
         r = add_fact(verdict, reader, complete, RECORD_META_CLIENT, "host", "client-on-host",
                      "client on the host: load and guests shared its CPUs", err);
     if (r == 0)
-        r = record_walk_agents(reader, on_agent, &walk, err);
+        r = verdict_add_clocks(verdict, reader, err);
+    if (r == 0)
+        r = record_walk_meta(reader, on_meta, &walk, err);
     if (r == 0)
         r = record_walk_events(reader, on_event, &walk, err);
     return r;
@@ -186,18 +192,19 @@ static int add_window(struct verdict *verdict, const struct vt_record_role *role
     int r = 0;
 
     if (all->intended != schedule->window_steps)
-        r = add(verdict, VERDICT_INVALID, "offered-off",
-                (int64_t)(all->intended - schedule->window_steps), err,
-                "tile %u, %s: %" PRIu64 " requests stand in the window, %" PRIu64 " were drawn",
-                role->tile, role->role, all->intended, schedule->window_steps);
+        r = verdict_add(verdict, VERDICT_INVALID, "offered-off",
+                        (int64_t)(all->intended - schedule->window_steps), err,
+                        "tile %u, %s: %" PRIu64 " requests stand in the window, %" PRIu64
+                        " were drawn",
+                        role->tile, role->role, all->intended, schedule->window_steps);
     if (r == 0 && ended != all->intended)
-        r = add(verdict, VERDICT_INVALID, "counts-off", (int64_t)(all->intended - ended), err,
-                "tile %u, %s: %" PRIu64 " of %" PRIu64 " requests have an end", role->tile,
-                role->role, ended, all->intended);
+        r = verdict_add(verdict, VERDICT_INVALID, "counts-off", (int64_t)(all->intended - ended),
+                        err, "tile %u, %s: %" PRIu64 " of %" PRIu64 " requests have an end",
+                        role->tile, role->role, ended, all->intended);
     if (r == 0 && all->wrong)
-        r = add(verdict, VERDICT_DEGRADED, "wrong-answers", (int64_t)all->wrong, err,
-                "tile %u, %s: %" PRIu64 " answers had a wrong status or wrong contents", role->tile,
-                role->role, all->wrong);
+        r = verdict_add(verdict, VERDICT_DEGRADED, "wrong-answers", (int64_t)all->wrong, err,
+                        "tile %u, %s: %" PRIu64 " answers had a wrong status or wrong contents",
+                        role->tile, role->role, all->wrong);
     return r;
 }
 
@@ -209,7 +216,7 @@ static int add_wake_lag(struct verdict *verdict, const struct vt_record_role *ro
 
     if (role->wake_lag_p99_max_ns == 0 || lag_ns <= role->wake_lag_p99_max_ns)
         return 0;
-    return add(
+    return verdict_add(
         verdict, VERDICT_INVALID, "generator-late", lag_ns, err,
         "tile %u, %s: the generator woke late by %.3f ms (99 %%), at most %.3f ms are allowed",
         role->tile, role->role, (double)lag_ns / VT_NS_PER_MS,
@@ -223,13 +230,13 @@ static int add_totals(struct verdict *verdict, const struct vt_record_role *role
     int r = 0;
 
     if (totals->early)
-        r = add(verdict, VERDICT_INVALID, "sent-early", (int64_t)totals->early, err,
-                "tile %u, %s: %" PRIu64 " requests were sent before their time", role->tile,
-                role->role, totals->early);
+        r = verdict_add(verdict, VERDICT_INVALID, "sent-early", (int64_t)totals->early, err,
+                        "tile %u, %s: %" PRIu64 " requests were sent before their time", role->tile,
+                        role->role, totals->early);
     if (r == 0 && ended != totals->intended)
-        r = add(verdict, VERDICT_INVALID, "counts-off", (int64_t)(totals->intended - ended), err,
-                "tile %u, %s: the generator ended %" PRIu64 " of %" PRIu64 " requests", role->tile,
-                role->role, ended, totals->intended);
+        r = verdict_add(verdict, VERDICT_INVALID, "counts-off", (int64_t)(totals->intended - ended),
+                        err, "tile %u, %s: the generator ended %" PRIu64 " of %" PRIu64 " requests",
+                        role->tile, role->role, ended, totals->intended);
     return r;
 }
 
@@ -240,8 +247,9 @@ int verdict_add_role(struct verdict *verdict, const struct vt_record_role *role,
     int r = 0;
 
     if (!schedule || schedule->to_s == schedule->from_s || !sum->all.intended)
-        r = add(verdict, VERDICT_INVALID, "no-load", 0, err,
-                "tile %u, %s: no load stands in the measure window", role->tile, role->role);
+        r = verdict_add(verdict, VERDICT_INVALID, "no-load", 0, err,
+                        "tile %u, %s: no load stands in the measure window", role->tile,
+                        role->role);
     if (r == 0 && schedule)
         r = add_window(verdict, role, &sum->all, schedule, err);
     if (r == 0 && sum->all.wake_lag.count)
@@ -253,7 +261,8 @@ int verdict_add_role(struct verdict *verdict, const struct vt_record_role *role,
 
 int verdict_add_no_load(struct verdict *verdict, struct vt_error *err)
 {
-    return add(verdict, VERDICT_INVALID, "no-load", 0, err, "the record has no driven role");
+    return verdict_add(verdict, VERDICT_INVALID, "no-load", 0, err,
+                       "the record has no driven role");
 }
 
 void verdict_dispose(struct verdict *verdict)

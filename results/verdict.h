@@ -22,12 +22,17 @@ const char *verdict_grade_name(enum verdict_grade grade); /* "VALID", "DEGRADED"
 /* Agents' clocks: the offset of a load client is known to half its best round trip. Windows are
  * cut in whole seconds; a twentieth of one is where the cut itself becomes visible. */
 #define VERDICT_CLOCK_UNCERTAIN_NS INT64_C(50000000)
+/* A guest's samples are of a second: half of one is where they fall into the wrong one. */
+#define VERDICT_CLOCK_UNCERTAIN_GUEST_NS INT64_C(500000000)
+/* Beyond what a clock may be slewed while the run lasts (verdict_clock.c), as above. */
+#define VERDICT_CLOCK_MOVED_NS VERDICT_CLOCK_UNCERTAIN_NS
+/* Of the window's seconds. A busy guest is a moment late now and then, and the edges cut one off
+ * each: three of the minute of smoke. What is lost beyond that hides what happened. */
+#define VERDICT_SAMPLES_LOST_PERCENT 5
+#define VERDICT_SAMPLES_LOST_MIN 2
 
-/* Codes, with the grade each brings:
- * DEGRADED  emulated-cpu, client-on-host, no-stable-storage, wrong-answers, clock-uncertain
- * INVALID   record-overflow, record-unclosed, unfinished, interrupted, failed, generator-late,
- *           offered-off, sent-early, counts-off, agent-lost, no-load, facts-missing
- * A VERDICT event brings its own code and grade. */
+/* docs/verdict.md lists the codes: grade, rule and source of each. A VERDICT event brings its own
+ * code and grade. */
 struct verdict_reason {
     enum verdict_grade grade;
     char code[VT_RECORD_NAME_MAX];
@@ -47,6 +52,9 @@ int verdict_add_record(struct verdict *verdict, struct record_reader *reader, st
 int verdict_add_role(struct verdict *verdict, const struct vt_record_role *role,
                      const struct record_sum *sum, const struct vt_record_schedule *schedule,
                      const struct vt_record_totals *totals, struct vt_error *err);
+/* Samples of guests and host in the window of that schedule. */
+int verdict_add_samples(struct verdict *verdict, struct record_reader *reader,
+                        const struct vt_record_schedule *schedule, struct vt_error *err);
 /* For a record without any driven role. */
 int verdict_add_no_load(struct verdict *verdict, struct vt_error *err);
 void verdict_dispose(struct verdict *verdict);

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* verdict_rules: what the files of the verdict's rules share. */
+#ifndef VTILE_RESULTS_VERDICT_RULES_H
+#define VTILE_RESULTS_VERDICT_RULES_H
+
+#include "results/verdict.h"
+
+int verdict_add(struct verdict *verdict, enum verdict_grade grade, const char *code, int64_t number,
+                struct vt_error *err, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+
+/* Clocks of agents: known well enough, and the same at the begin and the end of the load. */
+int verdict_add_clocks(struct verdict *verdict, struct record_reader *reader, struct vt_error *err);
+
+#endif
