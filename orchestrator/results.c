@@ -14,6 +14,7 @@
 #include "base/scope.h"
 #include "orchestrator/command.h"
 #include "orchestrator/results_archive.h"
+#include "orchestrator/results_audit.h"
 #include "orchestrator/settings.h"
 #include "results/result.h"
 #include "results/score.h"
@@ -28,8 +29,7 @@ static const struct {
 } published[] = {{"app", 178100000}, {"web", 180900000}, {"mail", 139600000}};
 
 struct options {
-    const char *trusted[RESULTS_TRUST_MAX];
-    size_t ntrusted;
+    struct results_access access;
     double rates[VT_COUNT(published)];
     unsigned nrates;
     bool json;
@@ -51,9 +51,9 @@ static int add_trust(struct options *options, const char *fingerprint, struct vt
     }
     if (digits != 2 * ARCHIVE_FINGERPRINT_BYTES)
         return usage(err, "expected a SHA-256: 64 hex digits");
-    if (options->ntrusted == RESULTS_TRUST_MAX)
+    if (options->access.ntrusted == RESULTS_TRUST_MAX)
         return usage(err, "it is given too often");
-    options->trusted[options->ntrusted++] = fingerprint;
+    options->access.trusted[options->access.ntrusted++] = fingerprint;
     return 0;
 }
 
@@ -76,6 +76,16 @@ static int take_trust(void *ctx, const char *value, struct vt_error *err)
     return add_trust(ctx, value, err);
 }
 
+static int take_key(void *ctx, const char *value, struct vt_error *err)
+{
+    struct results_access *access = &((struct options *)ctx)->access;
+
+    if (access->nkeys == RESULTS_KEYS_MAX)
+        return vt_error_set(err, VT_KIND_USAGE, -E2BIG, "more than %d keys", RESULTS_KEYS_MAX);
+    access->keys[access->nkeys++] = value;
+    return 0;
+}
+
 static int take_app(void *ctx, const char *value, struct vt_error *err)
 {
     return add_rate(ctx, 0, value, err);
@@ -94,22 +104,27 @@ static int take_mail(void *ctx, const char *value, struct vt_error *err)
 static const struct settings_option own[] = {
     {"trust", "FINGERPRINT",
      "believe this signer too (SHA-256 of the certificate, hex); repeatable", take_trust},
+    {"key", "KEY.pem", "read what was encrypted for the owner of this key; repeatable", take_key},
     {"app", "RATE", "operations a second", take_app},
     {"web", "RATE", "operations a second", take_web},
     {"mail", "RATE", "operations a second", take_mail},
 };
 const struct settings_use results_use = {
-    .usage = "vtile results list [OPTION]...\n"
-             "       vtile results show|verify|score [OPTION]... RUN|ARCHIVE\n"
-             "       vtile results score --app RATE --web RATE --mail RATE\n\n"
-             "list    the archives of this installation\n"
-             "show    verdict, QoS and score of an archive, and what it was made with\n"
-             "verify  every byte of an archive: structure, signature, signer, hashes\n"
-             "score   verdict, QoS and score, computed again from the raw data and held against\n"
-             "        what was sealed; or points for three rates, operations a second, as a\n"
-             "        SPECvirt_sc2013-style tile counts them\n"
-             "        (" RESULT_METRIC ")\n\n"
-             "RUN is a run's id, ARCHIVE a path.",
+    .usage =
+        "vtile results list [OPTION]...\n"
+        "       vtile results show|verify|score|audit [OPTION]... RUN|ARCHIVE\n"
+        "       vtile results decrypt [OPTION]... RUN|ARCHIVE FILE\n"
+        "       vtile results score --app RATE --web RATE --mail RATE\n\n"
+        "list    the archives of this installation\n"
+        "show    verdict, QoS and score of an archive, and what it was made with\n"
+        "verify  every byte of an archive: structure, signature, signer, hashes\n"
+        "audit   judges from the archive alone whether the run is a valid claim, rule by rule\n"
+        "decrypt writes the record, an SQLite file, to FILE\n"
+        "score   verdict, QoS and score, computed again from the raw data and held against\n"
+        "        what was sealed; or points for three rates, operations a second, as a\n"
+        "        SPECvirt_sc2013-style tile counts them\n"
+        "        (" RESULT_METRIC ")\n\n"
+        "RUN is a run's id, ARCHIVE a path.",
     .options = own,
     .noptions = VT_COUNT(own),
     .operands = true};
@@ -177,7 +192,7 @@ static int verify(const struct options *options, const char *name, struct vt_err
     VT_AUTO_BUF struct vt_buf out = VT_BUF_INIT(1U << 16);
     struct results_archive archive;
     struct vt_json w;
-    int r = results_archive_verify(&archive, name, options->trusted, options->ntrusted, err);
+    int r = results_archive_verify(&archive, name, &options->access, err);
 
     if (r < 0) {
         results_archive_dispose(&archive);
@@ -191,6 +206,7 @@ static int verify(const struct options *options, const char *name, struct vt_err
         vt_json_bool(&w, "own", archive.own);
         vt_json_uint(&w, "parts", archive.report.nparts);
         vt_json_uint(&w, "record_bytes", archive.report.record_bytes);
+        vt_json_uint(&w, "recipients", archive.report.nrecipients);
         vt_json_end(&w);
     } else {
         result_print_text(&out, archive.path);
@@ -199,6 +215,9 @@ static int verify(const struct options *options, const char *name, struct vt_err
         vt_buf_printf(&out, ", %u part%s, signed by %s%s", archive.report.nparts,
                       archive.report.nparts == 1 ? "" : "s", archive.report.fingerprint,
                       archive.own ? " (this installation)" : "");
+        if (archive.report.nrecipients)
+            vt_buf_printf(&out, ", encrypted for %u recipient%s", archive.report.nrecipients,
+                          archive.report.nrecipients == 1 ? "" : "s");
     }
     vt_buf_adds(&out, "\n");
     results_archive_dispose(&archive);
@@ -303,15 +322,14 @@ static int print_meta(const struct options *options, struct record_reader *reade
     return r < 0 ? r : put_out(&out, err);
 }
 
-/* show, and score of an archive: the same figures; show tells more, score holds them against the
- * sealed ones. */
+/* The same figures; show tells more, score holds them against the sealed ones. */
 static int show_or_score(const struct options *options, const char *name, bool show,
                          struct vt_error *err)
 {
     struct results_archive archive;
     struct record_reader *reader = NULL;
     struct result result = {0};
-    int r = results_archive_open(&archive, name, options->trusted, options->ntrusted, &reader, err);
+    int r = results_archive_open(&archive, name, &options->access, &reader, err);
 
     if (r == 0)
         r = result_compute(reader, &result, err);
@@ -327,32 +345,84 @@ static int show_or_score(const struct options *options, const char *name, bool s
     return r;
 }
 
+/* --- verbs --- */
+
+static int do_list(const struct options *options, char **argv, struct vt_error *err)
+{
+    (void)argv;
+    return results_list(options->access.trusted, options->access.ntrusted, options->json, err);
+}
+
+static int do_show(const struct options *options, char **argv, struct vt_error *err)
+{
+    return show_or_score(options, argv[0], true, err);
+}
+
+static int do_score(const struct options *options, char **argv, struct vt_error *err)
+{
+    return show_or_score(options, argv[0], false, err);
+}
+
+static int do_verify(const struct options *options, char **argv, struct vt_error *err)
+{
+    return verify(options, argv[0], err);
+}
+
+static int do_audit(const struct options *options, char **argv, struct vt_error *err)
+{
+    return results_audit(argv[0], &options->access, options->json, err);
+}
+
+static int do_decrypt(const struct options *options, char **argv, struct vt_error *err)
+{
+    struct results_archive archive;
+    int r = results_archive_unpack(&archive, argv[0], &options->access, argv[1], err);
+
+    results_archive_dispose(&archive);
+    return r;
+}
+
+/* Each returns the exit code, or a negative code. */
+static const struct verb {
+    const char *name;
+    int (*act)(const struct options *options, char **argv, struct vt_error *err);
+    int nargs;
+    const char *wanted;
+} verbs[] = {
+    {"list", do_list, 0, "list takes no archive"},
+    {"show", do_show, 1, "one run or archive is wanted"},
+    {"verify", do_verify, 1, "one run or archive is wanted"},
+    {"score", do_score, 1, "one run or archive is wanted"},
+    {"audit", do_audit, 1, "one run or archive is wanted"},
+    {"decrypt", do_decrypt, 2, "a run or archive is wanted, and a file to write"},
+};
+
+static int act(const struct options *options, int argc, char **argv, struct vt_error *err)
+{
+    for (size_t i = 0; i < VT_COUNT(verbs); i++) {
+        if (strcmp(verbs[i].name, argv[0]) != 0)
+            continue;
+        if (argc != 1 + verbs[i].nargs)
+            return usage(err, verbs[i].wanted);
+        return verbs[i].act(options, argv + 1, err);
+    }
+    return usage(err, "no such verb");
+}
+
 int command_results(int argc, char **argv, struct vt_error *err)
 {
     struct options options = {0};
-    const char *verb, *name;
     int at = argc, r = parse(argc, argv, &options, &at, err);
 
     if (r != 0)
         return r < 0 ? r : 0;
     if (at == argc)
-        return usage(err, "list, show, verify or score is missing");
-    verb = argv[at++];
-    if (options.nrates && (strcmp(verb, "score") != 0 || at < argc))
+        return usage(err, "list, show, verify, score, audit or decrypt is missing");
+    if (options.nrates && (strcmp(argv[at], "score") != 0 || at + 1 < argc))
         return usage(err, "--app, --web and --mail belong to `score` without an archive");
     if (options.nrates && options.nrates != (1U << VT_COUNT(published)) - 1)
         return usage(err, "--app, --web and --mail belong together");
     if (options.nrates)
         return score_rates(&options, err);
-    if (!strcmp(verb, "list"))
-        return at < argc ? usage(err, "list takes no archive")
-                         : results_list(options.trusted, options.ntrusted, options.json, err);
-    if (strcmp(verb, "show") != 0 && strcmp(verb, "verify") != 0 && strcmp(verb, "score") != 0)
-        return usage(err, "neither list, show, verify nor score");
-    if (at + 1 != argc)
-        return usage(err, "one run or archive is wanted");
-    name = argv[at];
-    if (!strcmp(verb, "verify"))
-        return verify(&options, name, err);
-    return show_or_score(&options, name, !strcmp(verb, "show"), err);
+    return act(&options, argc - at, argv + at, err);
 }

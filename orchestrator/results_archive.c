@@ -65,21 +65,53 @@ static int find(const char *name, char path[VT_PATH_MAX], struct vt_error *err)
     return 0;
 }
 
-static int begin(struct results_archive *archive, const char *name, const char *const *trusted,
-                 size_t ntrusted, struct trusted *ret, struct vt_error *err)
+static int begin(struct results_archive *archive, const char *name,
+                 const struct results_access *access, struct trusted *ret, struct vt_error *err)
 {
     int r;
 
     memset(archive, 0, sizeof(*archive));
     r = find(name, archive->path, err);
-    return r == 0 ? load_trust(trusted, ntrusted, ret, err) : r;
+    return r == 0 ? load_trust(access->trusted, access->ntrusted, ret, err) : r;
+}
+
+/* This installation's own key, where there is one that this user may read, and those given. */
+static int load_readers(const struct results_access *access, struct archive_readers **ret,
+                        struct vt_error *err)
+{
+    struct archive_readers *readers = NULL;
+    struct archive_key *own = NULL;
+    struct state state;
+    char folder[VT_PATH_MAX + 16];
+    int r = archive_readers_new(&readers, err);
+
+    for (size_t i = 0; r == 0 && i < access->nkeys; i++)
+        r = archive_readers_add(readers, access->keys[i], err);
+    if (r == 0)
+        r = state_locate(&state, err);
+    if (r == 0) {
+        snprintf(folder, sizeof(folder), "%s/keys", state.folder);
+        r = archive_key_load_reader(folder, false, &own, err);
+        if (r == 0)
+            r = archive_readers_add_key(readers, own, err);
+        else if (r == -ENOENT || r == -EACCES)
+            r = 0;
+    }
+    archive_key_free(own);
+    if (r < 0) {
+        archive_readers_free(readers);
+        return r;
+    }
+    vt_error_clear(err);
+    *ret = readers;
+    return 0;
 }
 
 int results_archive_verify(struct results_archive *archive, const char *name,
-                           const char *const *trusted, size_t ntrusted, struct vt_error *err)
+                           const struct results_access *access, struct vt_error *err)
 {
     struct trusted all;
-    int r = begin(archive, name, trusted, ntrusted, &all, err);
+    int r = begin(archive, name, access, &all, err);
 
     if (r == 0) {
         const struct archive_trust trust = {all.fingerprints, all.n};
@@ -89,19 +121,40 @@ int results_archive_verify(struct results_archive *archive, const char *name,
     return r;
 }
 
-int results_archive_open(struct results_archive *archive, const char *name,
-                         const char *const *trusted, size_t ntrusted, struct record_reader **ret,
-                         struct vt_error *err)
+/* Opens the record, or unpacks it where to is given. */
+static int read_record(struct results_archive *archive, const char *name,
+                       const struct results_access *access, const char *to,
+                       struct record_reader **ret, struct vt_error *err)
 {
+    struct archive_readers *readers = NULL;
     struct trusted all;
-    int r = begin(archive, name, trusted, ntrusted, &all, err);
+    int r = begin(archive, name, access, &all, err);
 
+    if (r == 0)
+        r = load_readers(access, &readers, err);
     if (r == 0) {
         const struct archive_trust trust = {all.fingerprints, all.n};
-        r = archive_open_record(archive->path, &trust, NULL, &archive->report, ret, err);
+        r = to ? archive_unpack_record(archive->path, &trust, readers, to, &archive->report, err)
+               : archive_open_record(archive->path, &trust, readers, NULL, &archive->report, ret,
+                                     err);
     }
+    archive_readers_free(readers);
     archive->own = r == 0 && !strcmp(all.own, archive->report.fingerprint);
     return r;
+}
+
+int results_archive_open(struct results_archive *archive, const char *name,
+                         const struct results_access *access, struct record_reader **ret,
+                         struct vt_error *err)
+{
+    return read_record(archive, name, access, NULL, ret, err);
+}
+
+int results_archive_unpack(struct results_archive *archive, const char *name,
+                           const struct results_access *access, const char *to,
+                           struct vt_error *err)
+{
+    return read_record(archive, name, access, to, NULL, err);
 }
 
 void results_archive_dispose(struct results_archive *archive)

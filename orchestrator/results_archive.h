@@ -14,6 +14,7 @@
 #include "results/result.h"
 
 #define RESULTS_TRUST_MAX 64
+#define RESULTS_KEYS_MAX 8
 
 struct results_archive {
     char path[VT_PATH_MAX];
@@ -21,13 +22,25 @@ struct results_archive {
     struct archive_report report;
 };
 
+/* What the command line adds to what this installation trusts and can read. */
+struct results_access {
+    const char *trusted[RESULTS_TRUST_MAX]; /* fingerprints */
+    size_t ntrusted;
+    const char *keys[RESULTS_KEYS_MAX]; /* files of private keys */
+    size_t nkeys;
+};
+
 /* name: a path, or a run's id. archive is filled as far as it went; dispose also after an
  * error. */
 int results_archive_verify(struct results_archive *archive, const char *name,
-                           const char *const *trusted, size_t ntrusted, struct vt_error *err);
+                           const struct results_access *access, struct vt_error *err);
 int results_archive_open(struct results_archive *archive, const char *name,
-                         const char *const *trusted, size_t ntrusted, struct record_reader **ret,
+                         const struct results_access *access, struct record_reader **ret,
                          struct vt_error *err);
+/* The record alone, decrypted where it is encrypted, into a new file. */
+int results_archive_unpack(struct results_archive *archive, const char *name,
+                           const struct results_access *access, const char *to,
+                           struct vt_error *err);
 void results_archive_dispose(struct results_archive *archive);
 
 /* Every value that was sealed must come out again; new keys may stand beside them. */

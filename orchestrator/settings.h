@@ -21,7 +21,8 @@
 #include "tiles/spec/spec.h"
 
 #define SETTINGS_URIS_MAX 16
-#define SETTINGS_MAX 24 /* rows of the table */
+#define SETTINGS_RECIPIENTS_MAX 15 /* and this installation itself */
+#define SETTINGS_MAX 24            /* rows of the table */
 #define SETTINGS_SOURCE_MAX 320
 /* Keys of a record's meta: SETTINGS_META "load" has the value, with SETTINGS_META_SOURCE behind it
  * where that came from. */
@@ -30,6 +31,10 @@
 
 struct settings_uri {
     char uri[256];
+};
+
+struct settings_path {
+    char path[VT_PATH_MAX];
 };
 
 struct run_settings {
@@ -42,6 +47,8 @@ struct run_settings {
     size_t nhosts;
     struct settings_uri clients[SETTINGS_URIS_MAX];
     size_t nclients;
+    struct settings_path recipients[SETTINGS_RECIPIENTS_MAX]; /* certificates of readers */
+    size_t nrecipients;
     char profile[64];        /* of tuning; "none" */
     int64_t boot_timeout_ns; /* 0: by the number of VMs */
     /* Folders; "": the default of state.h and image.h. */

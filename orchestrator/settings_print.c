@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "orchestrator/settings_table.h"
 
-#define VALUE_MAX (SETTINGS_URIS_MAX * (sizeof(struct settings_uri) + 1) + VT_PATH_MAX)
+#define VALUE_MAX (SETTINGS_URIS_MAX * (VT_PATH_MAX + 1))
 #define HELP_COLUMN 26
 #define JSON_MAX (1U << 20)
 
@@ -22,11 +22,12 @@ static void print_value(const struct run_settings *settings, size_t row, char ou
     if (field->type == VT_FIELD_TEXT) {
         snprintf(out, VALUE_MAX, "%s", (const char *)settings + field->offset);
     } else if (field->type == VT_FIELD_LIST) {
-        const struct settings_uri *uris = (const void *)((const char *)settings + field->offset);
+        const char *entries = (const char *)settings + field->offset;
 
         memcpy(&count, (const char *)settings + field->count_offset, sizeof(count));
         for (size_t i = 0; i < count; i++)
-            n += (size_t)snprintf(out + n, VALUE_MAX - n, "%s%s", i ? " " : "", uris[i].uri);
+            n += (size_t)snprintf(out + n, VALUE_MAX - n, "%s%s", i ? " " : "",
+                                  entries + i * field->schema->struct_size);
     } else {
         snprintf(out, VALUE_MAX, "%s", vt_field_print(field, settings, words));
     }

@@ -23,6 +23,18 @@ static const struct vt_schema uri_schema = {.name = "URI",
                                             .nfields = VT_COUNT(uri_fields),
                                             .struct_size = sizeof(struct settings_uri)};
 
+static const struct vt_field path_fields[] = {
+    {.key = "",
+     .type = VT_FIELD_TEXT,
+     .size = sizeof(struct settings_path),
+     .min = 1,
+     .help = "a file"},
+};
+static const struct vt_schema path_schema = {.name = "file",
+                                             .fields = path_fields,
+                                             .nfields = VT_COUNT(path_fields),
+                                             .struct_size = sizeof(struct settings_path)};
+
 const struct vt_field settings_fields[] = {
     {.key = "spec",
      .type = VT_FIELD_TEXT,
@@ -67,6 +79,13 @@ const struct vt_field settings_fields[] = {
      .schema = &uri_schema,
      .count_offset = offsetof(struct run_settings, nclients),
      .help = "machine that drives load; may be repeated"},
+    {.key = "recipient",
+     .type = VT_FIELD_LIST,
+     AT(recipients),
+     .max = SETTINGS_RECIPIENTS_MAX,
+     .schema = &path_schema,
+     .count_offset = offsetof(struct run_settings, nrecipients),
+     .help = "encrypt the record for the owner of this certificate (PEM); may be repeated"},
     {.key = "profile",
      .type = VT_FIELD_TEXT,
      AT(profile),
@@ -112,6 +131,7 @@ const struct setting_row settings_rows[] = {
     {.arg = "SEED", .shown = "drawn", .run = true, .variable = true},
     {.arg = "URI", .fallback = "auto", .run = true, .variable = true},
     {.arg = "URI", .shown = "this machine", .run = true, .variable = true},
+    {.arg = "CERT.pem", .shown = "everybody may read", .run = true, .variable = true},
     {.arg = "PROFILE", .fallback = "none", .run = true, .variable = true},
     {.arg = "TIME", .shown = "3 min, 30 s more a VM", .run = true, .variable = true},
     {.arg = "FOLDER", .shown = "/var/lib/vtile for root", .variable = true},

@@ -19,7 +19,7 @@ struct setting_row {
 extern const struct vt_field settings_fields[];
 extern const struct setting_row settings_rows[];
 extern const size_t settings_count;
-#define SETTINGS_FILE_COUNT 12 /* the first rows are keys of vtile.yaml */
+#define SETTINGS_FILE_COUNT 13 /* the first rows are keys of vtile.yaml */
 
 /* "VTILE_PRINT_CONFIG" of "print-config". Returns out. */
 #define SETTINGS_VARIABLE_MAX 48

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * check: after the window every agent is asked what machine it ran on, guests also for the facts
+ * check: after the window every machine is asked once more what it is, guests also for the facts
  * and logs of their role; what the servers say is held against what the client saw. Logs come last,
  * of one guest after the other and no more of them than the record's queue has room for: what finds
  * it full is lost and makes the run INVALID.
@@ -23,23 +23,17 @@
 #define LOGS_ROOM_BYTES (RECORD_QUEUE_BYTES / 4 * 3)
 #define LOGS_MAX 16 /* of a guest, the kernel's too */
 
-/* The questions to all, in order; answers stand in the record as "<question>.<agent>.<name>". The
- * client has only the first. */
-static const char *const questions[] = {"config", "check"};
-
 struct run_check {
     struct run *run;
-    unsigned next_logs; /* index into agents; guests come first */
+    unsigned next_logs; /* index into agents */
     struct check_agent {
         struct run_check *check;
-        const struct run_vm *vm; /* NULL: the client */
+        const struct run_vm *vm;
         const char *name;
-        unsigned next; /* question */
         bool failed;
     } agents[];
 };
 
-static void ask_next(struct check_agent *agent);
 static void fetch_logs(struct run_check *check);
 
 /* A guest that cannot answer any more is a fact too, not the end of the run. */
@@ -51,28 +45,6 @@ static void give_up(struct check_agent *agent, const char *question, const struc
 }
 
 /* --- the questions --- */
-
-static void keep_answer(const struct check_agent *agent, const char *question, const json_t *answer)
-{
-    const char *key;
-    const json_t *value;
-
-    json_object_foreach((json_t *)answer, key, value) {
-        char name[RECORD_META_KEY_MAX], number[32];
-        const char *text = json_string_value(value);
-
-        if (!text) {
-            if (json_is_integer(value))
-                snprintf(number, sizeof(number), "%lld", (long long)json_integer_value(value));
-            else
-                vt_text_copy(number, sizeof(number), json_is_true(value) ? "true" : "false");
-            text = number;
-        }
-        if (snprintf(name, sizeof(name), "%s.%s.%s", question, agent->name, key) <
-            (int)sizeof(name))
-            record_put_meta(agent->check->run->record, name, text, NULL);
-    }
-}
 
 /* Requests that the server itself says went wrong. */
 static void warn_of_errors(const struct check_agent *agent, const json_t *answer)
@@ -95,32 +67,30 @@ static void one_less(struct run_check *check)
 static void answered(void *ctx, const json_t *result, const struct vt_error *err)
 {
     struct check_agent *agent = ctx;
-    const char *question = questions[agent->next - 1];
 
     if (!phases_in(&agent->check->run->phases, run_phase_check.name))
         return;
     if (err) {
-        give_up(agent, question, err);
-        one_less(agent->check);
-        return;
+        give_up(agent, "check", err);
+    } else {
+        run_put_answer(agent->check->run, "check", agent->name, result);
+        warn_of_errors(agent, result);
     }
-    keep_answer(agent, question, result);
-    warn_of_errors(agent, result);
-    ask_next(agent);
+    one_less(agent->check);
 }
 
-static void ask_next(struct check_agent *agent)
+static void ask_guests(struct run *run)
 {
-    struct vt_error err = VT_ERROR_INIT;
+    struct run_check *check = run->check;
 
-    if (agent->next == (agent->vm ? VT_COUNT(questions) : 1)) {
-        one_less(agent->check);
-        return;
+    for (unsigned i = 0; i < run->nvms; i++) {
+        struct check_agent *agent = &check->agents[i];
+        struct vt_error err = VT_ERROR_INIT;
+
+        if (hub_call(run->hub, agent->name, "check", NULL, CHECK_TIMEOUT_NS, answered, agent,
+                     &err) < 0)
+            answered(agent, NULL, &err);
     }
-    agent->next++;
-    if (hub_call(agent->check->run->hub, agent->name, questions[agent->next - 1], NULL,
-                 CHECK_TIMEOUT_NS, answered, agent, &err) < 0)
-        answered(agent, NULL, &err);
 }
 
 /* --- logs --- */
@@ -214,22 +184,19 @@ static void fetch_logs(struct run_check *check)
 
 static int start(struct run *run, struct vt_error *err)
 {
-    unsigned n = run->nvms + (run->nloads > 0);
-    struct run_check *check = calloc(1, sizeof(*check) + n * sizeof(check->agents[0]));
+    struct run_check *check = calloc(1, sizeof(*check) + run->nvms * sizeof(check->agents[0]));
 
     if (!check)
         return vt_error_no_memory(err, "check");
     run->check = check;
     check->run = run;
-    run->waiting = n;
-    for (unsigned i = 0; i < n; i++) {
-        struct check_agent *agent = &check->agents[i];
-
-        agent->check = check;
-        agent->vm = i < run->nvms ? &run->vms[i] : NULL;
-        agent->name = agent->vm ? agent->vm->agent : RUN_CLIENT_AGENT;
-        ask_next(agent);
+    run->waiting = run->nvms;
+    for (unsigned i = 0; i < run->nvms; i++) {
+        check->agents[i].check = check;
+        check->agents[i].vm = &run->vms[i];
+        check->agents[i].name = run->vms[i].agent;
     }
+    run_ask_config(run, true, ask_guests);
     return 0;
 }
 

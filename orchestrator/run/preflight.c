@@ -46,10 +46,22 @@ static int choose_host(struct run *run, struct vt_error *err)
     return 0;
 }
 
+/* Before anything is made: a certificate that cannot be used must not cost a run. */
+static int load_recipients(struct run *run, struct vt_error *err)
+{
+    int ret = archive_recipients_new(&run->recipients, err);
+
+    for (size_t i = 0; ret == 0 && i < run->settings.nrecipients; i++)
+        ret = archive_recipients_add(run->recipients, run->settings.recipients[i].path, err);
+    return ret;
+}
+
 static int start_plan(struct run *run, struct vt_error *err)
 {
     int ret = choose_host(run, err);
 
+    if (ret == 0)
+        ret = load_recipients(run, err);
     if (ret < 0)
         return ret;
     /* A missing image is one finding among others. */

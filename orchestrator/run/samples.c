@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * samples: what the host is, and what it does from ramp to drain. Its configuration is asked once,
- * by the host's worker. Where the host is this machine it is sampled here each second, by short
- * reads; what libvirt alone knows is dear (3 to 7 ms a VM and group) and therefore asked every five
+ * samples: what the host does from ramp to drain. Where it is this machine it is sampled here each
+ * second, by short reads; what libvirt alone knows is dear (3 to 7 ms a VM and group) and therefore asked every five
  * seconds, by the worker. One question at a time: while an answer is late, nothing waits for it.
  */
 #include <errno.h>
@@ -37,40 +36,6 @@ struct run_samples {
     int told; /* phase in which it was told what is missing */
     bool on;
 };
-
-/* --- configuration --- */
-
-static void put_fact(struct run *run, const char *name, const char *value)
-{
-    char key[RECORD_META_KEY_MAX];
-
-    if (snprintf(key, sizeof(key), "config." SAMPLES_HOST ".%s", name) < (int)sizeof(key))
-        record_put_meta(run->record, key, value, NULL);
-}
-
-static void facts_answered(struct host *host, void *ctx, const struct host_reply *reply)
-{
-    struct run *run = ctx;
-    char why[VT_ERROR_TEXT_MAX + 32];
-
-    (void)host;
-    if (!run->record)
-        return;
-    if (reply->code < 0) {
-        snprintf(why, sizeof(why), "not available, because %s", reply->err.text);
-        put_fact(run, "kernel", why);
-        return;
-    }
-    for (size_t i = 0; i < reply->facts->n; i++)
-        put_fact(run, reply->facts->all[i].name, reply->facts->all[i].value);
-}
-
-int run_ask_facts(struct run *run, struct vt_error *err)
-{
-    return host_ask_facts(run->host, facts_answered, run, err);
-}
-
-/* --- samples --- */
 
 static void emit_of(const struct run_samples *samples, const char *source, const struct run_vm *vm,
                     const char *series, double value, const char *why)

@@ -80,8 +80,9 @@ int run_call_load(struct run *run, struct run_load *load, const char *op, int64_
                   void (*done)(void *ctx, const json_t *result, const struct vt_error *err),
                   struct vt_error *err);
 
-/* config.c: asks agents and host what machines they are, into the record; then done, if that phase
- * still runs. end: the second time. */
+/* config.c: asks the host what machine it is, into the record; asks the agents, and at the end the
+ * host again, then calls done if that phase still runs. */
+int run_ask_facts(struct run *run, struct vt_error *err);
 void run_ask_config(struct run *run, bool end, void (*done)(struct run *run));
 /* "<prefix>.<who>.<name>" for each value of an answer. */
 void run_put_answer(struct run *run, const char *prefix, const char *who, const json_t *answer);
