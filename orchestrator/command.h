@@ -25,8 +25,16 @@ int command_run(int argc, char **argv, struct vt_error *err);
 int command_results(int argc, char **argv, struct vt_error *err);
 int command_image(int argc, char **argv, struct vt_error *err);
 int command_host(int argc, char **argv, struct vt_error *err);
+int command_watch(int argc, char **argv, struct vt_error *err);
+int command_attach(int argc, char **argv, struct vt_error *err);
+int command_completion(int argc, char **argv, struct vt_error *err);
 int command_clean(int argc, char **argv, struct vt_error *err);
 
-extern const struct settings_use run_use, results_use, image_use, host_use, clean_use;
+extern const struct settings_use run_use, results_use, image_use, host_use, watch_use, attach_use,
+    completion_use, clean_use;
+
+/* In the order of --help. */
+extern const struct command commands[];
+extern const size_t commands_count;
 
 #endif

@@ -14,20 +14,12 @@
 #define VTILE_VERSION "0.1.0"
 #endif
 
-static const struct command commands[] = {
-    {"run", "deploy tiles, drive them, score them, seal the archive", command_run, &run_use},
-    {"results", "list, show, verify and score archives", command_results, &results_use},
-    {"image", "build and list guest images", command_image, &image_use},
-    {"host", "show and check a host", command_host, &host_use},
-    {"clean", "remove what dead runs left behind", command_clean, &clean_use},
-};
-
 static void print_help(FILE *out)
 {
     fputs("vtile packs tiles of virtual machines onto a host until quality of service breaks.\n\n"
           "Usage: vtile COMMAND [OPTION]...\n\nCommands:\n",
           out);
-    for (size_t i = 0; i < VT_COUNT(commands); i++)
+    for (size_t i = 0; i < commands_count; i++)
         fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
     fputs("\n`vtile COMMAND --help` says more. `vtile run` without options runs one tile.\n"
           "Exit codes: 0 passed; 1 QoS failed; 2 usage or configuration; 3 invalid or undecided;\n"
@@ -80,7 +72,7 @@ int main(int argc, char **argv)
         puts("vtile " VTILE_VERSION);
         return 0;
     }
-    for (size_t i = 0; i < VT_COUNT(commands); i++) {
+    for (size_t i = 0; i < commands_count; i++) {
         if (strcmp(argv[1], commands[i].name) != 0)
             continue;
         int code = commands[i].run(argc - 1, argv + 1, &err);
