@@ -137,11 +137,13 @@ struct record_sum {
 int record_sum_load(struct record_reader *reader, unsigned tile, const char *role, int64_t from_s,
                     int64_t to_s, struct record_sum *ret, struct vt_error *err);
 void record_sum_dispose(struct record_sum *sum);
-/* Second by second: each row's load is added to the operations of *sum (not to `all`), then row is
- * called, which may clear them: what it sees is the sum since then. */
+/* Bin i is [i * bin_s, (i + 1) * bin_s). For each that has rows, bin is called when its load has
+ * been added to the operations of *sum (not to `all`). It may clear them: what it sees is the sum
+ * since then. */
 int record_walk_load(struct record_reader *reader, unsigned tile, const char *role, int64_t from_s,
-                     int64_t to_s, int (*row)(void *ctx, int64_t second, struct record_sum *sum),
-                     void *ctx, struct vt_error *err);
+                     int64_t to_s, int64_t bin_s,
+                     int (*bin)(void *ctx, int64_t number, struct record_sum *sum), void *ctx,
+                     struct vt_error *err);
 void record_sum_clear(struct record_sum *sum);
 /* The second after that role's last row; 0 where it has none. */
 int record_read_load_end(struct record_reader *reader, unsigned tile, const char *role,

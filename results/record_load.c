@@ -86,11 +86,16 @@ static int open_rows(struct record_cursor *cursor, struct record_reader *reader,
     return 0;
 }
 
-/* 1: a row was added to the sum, 0: no more. */
-static int add_row(struct record_cursor *cursor, unsigned tile, const char *role,
-                   struct record_sum *sum, int64_t *ret_second, struct vt_error *err)
-{
+struct row {
+    int64_t second;
+    const void *data;
     size_t len;
+};
+
+/* 1: a row, 0: no more. */
+static int take_row(struct record_cursor *cursor, unsigned tile, const char *role, struct row *ret,
+                    struct vt_error *err)
+{
     int r = record_cursor_step(cursor, err);
 
     if (r != 1)
@@ -98,32 +103,35 @@ static int add_row(struct record_cursor *cursor, unsigned tile, const char *role
     int64_t id = record_take_int(cursor, 0, INT64_MAX);
     int64_t row_tile = record_take_int(cursor, 1, VT_RECORD_TILES_MAX);
     const char *row_role = record_take_text(cursor, VT_RECORD_NAME_MAX - 1);
-    int64_t second = record_take_int(cursor, 0, VT_RECORD_SECONDS_MAX - 1);
-    const void *data = record_take_blob(cursor, RECORD_BLOB_MAX, &len);
+    ret->second = record_take_int(cursor, 0, VT_RECORD_SECONDS_MAX - 1);
+    ret->data = record_take_blob(cursor, RECORD_BLOB_MAX, &ret->len);
     if (row_tile != (int64_t)tile || strcmp(row_role, role) ||
-        second != (id & ((1 << RECORD_SECOND_BITS) - 1)))
+        ret->second != (id & ((1 << RECORD_SECOND_BITS) - 1)))
         cursor->fault = "a row does not stand where its number says";
     r = record_cursor_check(cursor, err);
-    if (r == 0)
-        r = record_row_sum(data, len, sum, err);
-    if (r < 0)
-        return vt_error_wrap(err, "record %s: tile %u, %s, second %" PRId64, cursor->reader->path,
-                             tile, role, second);
-    *ret_second = second;
-    return 1;
+    return r < 0 ? r : 1;
+}
+
+static int add_row(struct record_sum *sum, const struct record_cursor *cursor, unsigned tile,
+                   const char *role, const struct row *row, struct vt_error *err)
+{
+    if (record_row_sum(row->data, row->len, sum, err) == 0)
+        return 0;
+    return vt_error_wrap(err, "record %s: tile %u, %s, second %" PRId64, cursor->reader->path, tile,
+                         role, row->second);
 }
 
 int record_sum_load(struct record_reader *reader, unsigned tile, const char *role, int64_t from_s,
                     int64_t to_s, struct record_sum *ret, struct vt_error *err)
 {
     struct record_cursor cursor;
-    int64_t second;
+    struct row row;
     int r;
 
     start(ret, reader);
     r = open_rows(&cursor, reader, tile, role, from_s, to_s, err);
-    while (r == 0 && (r = add_row(&cursor, tile, role, ret, &second, err)) == 1)
-        r = 0;
+    while (r == 0 && (r = take_row(&cursor, tile, role, &row, err)) == 1)
+        r = add_row(ret, &cursor, tile, role, &row, err);
     record_cursor_close(&cursor);
     if (r < 0) {
         record_sum_dispose(ret);
@@ -134,20 +142,28 @@ int record_sum_load(struct record_reader *reader, unsigned tile, const char *rol
 }
 
 int record_walk_load(struct record_reader *reader, unsigned tile, const char *role, int64_t from_s,
-                     int64_t to_s, int (*row)(void *ctx, int64_t second, struct record_sum *sum),
-                     void *ctx, struct vt_error *err)
+                     int64_t to_s, int64_t bin_s,
+                     int (*bin)(void *ctx, int64_t number, struct record_sum *sum), void *ctx,
+                     struct vt_error *err)
 {
     struct record_cursor cursor;
     struct record_sum *sum = malloc(sizeof(*sum)); /* 100 KiB and more */
-    int64_t second = 0;
+    int64_t number = -1;
+    struct row row;
     int r;
 
     if (!sum)
         return vt_error_no_memory(err, "read load of %s", role);
     start(sum, reader);
     r = open_rows(&cursor, reader, tile, role, from_s, to_s, err);
-    while (r == 0 && (r = add_row(&cursor, tile, role, sum, &second, err)) == 1)
-        r = row(ctx, second, sum);
+    while (r == 0 && (r = take_row(&cursor, tile, role, &row, err)) == 1) {
+        r = number >= 0 && row.second / bin_s != number ? bin(ctx, number, sum) : 0;
+        number = row.second / bin_s;
+        if (r == 0)
+            r = add_row(sum, &cursor, tile, role, &row, err);
+    }
+    if (r == 0 && number >= 0)
+        r = bin(ctx, number, sum);
     record_cursor_close(&cursor);
     record_sum_dispose(sum);
     free(sum);

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* summary: what stands at the top: verdict, QoS, score; what failed first and why; the tiles. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "results/report/html.h"
+#include "results/report/parts.h"
+#include "results/score.h"
+
+#define BREACHES_SHOWN 5
+#define CAUSES_SHOWN 8
+#define REASONS_SHOWN 64
+
+/* --- head --- */
+
+static void put_fact(const struct report *report, const char *name, const char *value)
+{
+    if (!value || !*value)
+        return;
+    vt_buf_adds(report->out, "<span>");
+    html_text(report->out, name, HTML_CELL_MAX);
+    vt_buf_adds(report->out, " <b>");
+    html_text(report->out, value, 120);
+    vt_buf_adds(report->out, "</b></span> ");
+}
+
+static void put_reasons(const struct report *report)
+{
+    const struct verdict *verdict = &report->result.verdict;
+    size_t shown = verdict->nreasons < REASONS_SHOWN ? verdict->nreasons : REASONS_SHOWN;
+
+    vt_buf_adds(report->out, "<ul>");
+    for (size_t i = 0; i < shown; i++) {
+        const struct verdict_reason *reason = &verdict->reasons[i];
+        vt_buf_printf(report->out, "<li>%s <code>", verdict_grade_name(reason->grade));
+        html_text(report->out, reason->code, HTML_CELL_MAX);
+        vt_buf_adds(report->out, "</code> ");
+        html_text(report->out, reason->text, HTML_CELL_MAX);
+        vt_buf_adds(report->out, "</li>");
+    }
+    if (verdict->nreasons - shown + verdict->more > 0)
+        vt_buf_printf(report->out, "<li>and %zu more</li>",
+                      verdict->nreasons - shown + verdict->more);
+    vt_buf_adds(report->out, "</ul>");
+}
+
+static void put_score(const struct report *report)
+{
+    const struct score *score = &report->result.score;
+    struct vt_buf *out = report->out;
+
+    vt_buf_adds(out, "<div class=\"card\"><h2>Score</h2><p class=\"big\">");
+    score_print_points(score->total, out);
+    vt_buf_adds(out, "</p><p>" RESULT_METRIC);
+    vt_buf_printf(out, "; %zu tile%s, at most 100 each", score->ntiles,
+                  score->ntiles == 1 ? "" : "s");
+    if (score->ntiles > 1) {
+        vt_buf_printf(out, "; worst: <a href=\"#tile-%u\">tile %u</a> with ",
+                      score->tiles[score->worst].tile, score->tiles[score->worst].tile);
+        score_print_points(score->tiles[score->worst].points, out);
+    }
+    vt_buf_printf(out, "; loop %s</p></div>\n",
+                  score->loop == VT_RECORD_LOOP_OPEN
+                      ? "open"
+                      : (score->loop == VT_RECORD_LOOP_CLOSED ? "closed" : "mixed or none"));
+}
+
+static void put_qos(const struct report *report)
+{
+    const struct qos *qos = &report->result.qos;
+    size_t counts[3] = {0};
+
+    for (size_t i = 0; i < qos->nlines; i++)
+        counts[qos->lines[i].state]++;
+    vt_buf_printf(report->out, "<div class=\"card q%d\"><h2>QoS</h2><p class=\"big\">",
+                  (int)qos->state);
+    report_put_state(report, qos->state);
+    vt_buf_printf(report->out,
+                  "</p><p>%zu limit%s: %zu passed, %zu failed, %zu undecided (too few requests to"
+                  " tell)</p></div>\n",
+                  qos->nlines, qos->nlines == 1 ? "" : "s", counts[QOS_PASS], counts[QOS_FAIL],
+                  counts[QOS_UNDECIDED]);
+}
+
+void report_head(const struct report *report)
+{
+    const char *grade = verdict_grade_name(report->result.verdict.grade);
+
+    vt_buf_adds(report->out, "<header><h1>vtile run ");
+    html_text(report->out, report->result.run, HTML_CELL_MAX);
+    vt_buf_adds(report->out, "</h1><p class=\"facts\">");
+    put_fact(report, "spec", report->result.spec);
+    put_fact(report, "preset", report->result.preset);
+    put_fact(report, "load", report_meta(report, RECORD_META_LOAD));
+    put_fact(report, "tiles", report_meta(report, RECORD_META_TILES));
+    put_fact(report, "host", report_meta(report, RECORD_META_HOST));
+    put_fact(report, "CPUs by", report_meta(report, RECORD_META_ACCEL));
+    put_fact(report, "started", report->result.wall_start);
+    vt_buf_printf(report->out,
+                  "</p></header>\n<div class=\"cards\"><div class=\"card v%s\"><h2>Verdict</h2>"
+                  "<p class=\"big\">%s</p>",
+                  grade, grade);
+    put_reasons(report);
+    vt_buf_adds(report->out, "</div>\n");
+    put_qos(report);
+    put_score(report);
+    vt_buf_adds(report->out, "</div>\n");
+}
+
+/* --- what failed first, and why --- */
+
+static void put_beyond(const struct report *report, const struct qos_line *line)
+{
+    struct vt_buf *out = report->out;
+
+    if (line->kind == QOS_ERRORS) {
+        vt_buf_printf(out, "%" PRIu64 " of %" PRIu64 " requests were wrong or failed", line->beyond,
+                      line->n);
+        return;
+    }
+    vt_buf_printf(out, "%" PRIu64 " of %" PRIu64 " requests %s ", line->beyond, line->n,
+                  line->kind == QOS_RATE ? "were slower than" : "took longer than");
+    report_put_limit_value(report, line, line->limit);
+    vt_buf_adds(out, " or failed");
+}
+
+/* Seconds since T0, and where in the measure window that is. */
+static void put_second(const struct report *report, int64_t second)
+{
+    vt_buf_printf(report->out, "second %" PRId64 " (%" PRId64 " s into the measure window)", second,
+                  second - report->samples.axis.from_s);
+}
+
+static void put_breach(const struct report *report, const struct breach *breach)
+{
+    struct vt_buf *out = report->out;
+
+    vt_buf_printf(out, "<a href=\"#tile-%u\">", breach->line.tile);
+    report_put_limit_name(report, &breach->line);
+    vt_buf_adds(out, "</a>: ");
+    put_beyond(report, &breach->line);
+    vt_buf_printf(out, ", %" PRIu64 " may.", breach->allowed);
+    if (breach->began_s >= 0) {
+        vt_buf_adds(out, " Broken from ");
+        put_second(report, breach->began_s);
+        vt_buf_adds(out, " on.");
+    }
+    if (breach->spent_s >= 0) {
+        vt_buf_adds(out, " Past mending by ");
+        put_second(report, breach->spent_s);
+        vt_buf_adds(out, ".");
+    }
+}
+
+static void put_breaches(const struct report *report)
+{
+    const struct breaches *breaches = &report->breaches;
+    size_t shown = breaches->n < BREACHES_SHOWN ? breaches->n : BREACHES_SHOWN;
+
+    vt_buf_adds(report->out, "<p class=\"first\"><b>First to fail:</b> ");
+    put_breach(report, &breaches->all[0]);
+    vt_buf_adds(report->out, "</p>\n");
+    if (shown < 2)
+        return;
+    vt_buf_adds(report->out, "<p>Then:</p><ul>");
+    for (size_t i = 1; i < shown; i++) {
+        vt_buf_adds(report->out, "<li>");
+        put_breach(report, &breaches->all[i]);
+        vt_buf_adds(report->out, "</li>");
+    }
+    if (breaches->n + breaches->more > shown)
+        vt_buf_printf(report->out, "<li>and %zu more limits, below</li>",
+                      breaches->n + breaches->more - shown);
+    vt_buf_adds(report->out, "</ul>\n");
+}
+
+/* Against the first breach: a cause that came after it explains less. */
+static void put_when(const struct report *report, const struct cause *cause)
+{
+    const struct breaches *breaches = &report->breaches;
+    int64_t broke = breaches->n ? breaches->all[0].began_s : -1;
+
+    if (cause->first_s < 0)
+        return;
+    vt_buf_adds(report->out, "; first at ");
+    put_second(report, cause->first_s);
+    if (broke >= 0)
+        vt_buf_printf(report->out, ", %s",
+                      cause->first_s <= broke ? "before the first limit was broken"
+                                              : "after the first limit was broken");
+}
+
+static void put_causes(const struct report *report)
+{
+    const struct causes *causes = &report->causes;
+    size_t shown = causes->n < CAUSES_SHOWN ? causes->n : CAUSES_SHOWN;
+
+    if (causes->n == 0) {
+        vt_buf_adds(report->out,
+                    "<p>No evident cause stands in the samples: no machine was out of memory or"
+                    " CPU, and the load generator was in time.</p>\n");
+        return;
+    }
+    vt_buf_adds(report->out, "<p><b>What stood in the way</b>, as far as the samples show it:</p>"
+                             "<ul class=\"causes\">");
+    for (size_t i = 0; i < shown; i++) {
+        const struct cause *cause = &causes->all[i];
+        vt_buf_printf(report->out, "<li><code>%s</code> ", cause_code_name(cause->code));
+        html_text(report->out, cause->text, HTML_CELL_MAX);
+        put_when(report, cause);
+        vt_buf_adds(report->out, ".</li>");
+    }
+    if (causes->n + causes->more > shown)
+        vt_buf_printf(report->out, "<li>and %zu more of the kind</li>",
+                      causes->n + causes->more - shown);
+    vt_buf_adds(report->out, "</ul>\n");
+}
+
+static void put_ending(const struct report *report)
+{
+    const char *ended = report_meta(report, RECORD_META_ENDED);
+
+    if (ended && !strcmp(ended, "complete"))
+        return;
+    vt_buf_adds(report->out, "<p class=\"first\"><b>The run did not come to its end:</b> ");
+    html_text(report->out, ended ? ended : "the record does not say how it ended", HTML_CELL_MAX);
+    vt_buf_adds(report->out, "</p>\n");
+}
+
+void report_explain(const struct report *report)
+{
+    const struct qos *qos = &report->result.qos;
+
+    vt_buf_adds(report->out, "<section><h2>What happened</h2>\n");
+    put_ending(report);
+    if (report->breaches.n > 0) {
+        put_breaches(report);
+        put_causes(report);
+    } else if (qos->nlines == 0) {
+        vt_buf_adds(report->out, "<p>No limit could be judged.</p>\n");
+    } else {
+        vt_buf_adds(report->out,
+                    qos->state == QOS_PASS
+                        ? "<p>Every limit was kept.</p>\n"
+                        : "<p>No limit was broken, but some could not be decided: they"
+                          " need more requests, so a longer preset or more load.</p>\n");
+        if (report->causes.n > 0)
+            put_causes(report);
+    }
+    vt_buf_adds(report->out, "</section>\n");
+}
+
+/* --- grid --- */
+
+void report_grid(const struct report *report)
+{
+    const struct score *score = &report->result.score;
+    struct vt_buf *out = report->out;
+
+    if (score->ntiles == 0)
+        return;
+    vt_buf_adds(out, "<section><h2>Tiles</h2><ol class=\"grid\">\n");
+    for (size_t i = 0; i < score->ntiles; i++) {
+        const struct score_tile *tile = &score->tiles[i];
+        enum qos_state state = report_tile_state(report, tile->tile);
+        vt_buf_printf(out, "<li class=\"q%d\"><a href=\"#tile-%u\"><b>%u</b> ", (int)state,
+                      tile->tile, tile->tile);
+        report_put_state(report, state);
+        vt_buf_adds(out, "<span class=\"pts\">");
+        score_print_points(tile->points, out);
+        vt_buf_adds(out, "</span></a></li>\n");
+    }
+    vt_buf_adds(out, "</ol></section>\n");
+}
