@@ -102,8 +102,8 @@ static int busy(int fd, const char *root, struct vt_error *err)
         return vt_error_set(err, VT_KIND_INFRA, -EBUSY,
                             "the embedded host %s is in use by another vtile", root);
     return vt_error_set(err, VT_KIND_INFRA, -EBUSY,
-                        "the embedded host %s is in use by run %s (pid %d): wait for it, or "
-                        "end it with Ctrl-C there",
+                        "the embedded host %s is in use by run %s (pid %d): wait for it "
+                        "(`vtile watch` follows it, `vtile attach` can end it)",
                         root, holder.run[0] ? holder.run : "?", (int)holder.pid);
 }
 

@@ -41,7 +41,7 @@ int net_hold_range(struct vt_error *err)
         snprintf(who, sizeof(who), " (pid %d)", (int)holder);
     return vt_error_set(err, VT_KIND_INFRA, -EBUSY,
                         "another run%s has the addresses " NET_RANGE
-                        " of this machine: wait for it, or end it with Ctrl-C there",
+                        " of this machine: wait for it (`vtile watch` follows it)",
                         who);
 }
 
