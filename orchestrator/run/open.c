@@ -37,9 +37,9 @@ static int open_journal(struct run *run, struct vt_error *err)
         ret = vt_journal_intent(run->journal, UNDO_TREE, run->folder, "", "", &id, err);
     if (ret == 0)
         ret = vt_journal_intent(run->journal, UNDO_TREE, run->record_folder, "", "", &id, err);
-    if (ret == 0)
     if (ret == 0 && run_has_disks(run))
         ret = vt_journal_intent(run->journal, UNDO_TREE, run->disk_folder, "", "", &id, err);
+    if (ret == 0)
         ret = vt_journal_sync(run->journal, err);
     if (ret == 0)
         ret = make_folder(run->folder, err);

@@ -136,6 +136,8 @@ int run_record_plan(struct run *run, struct vt_error *err)
         ret = record_put_meta(run->record, meta[i].key, meta[i].value, err);
     if (ret == 0)
         ret = record_settings(run, err);
+    if (ret == 0)
+        ret = run_record_storage(run, err);
     for (unsigned i = 0; ret == 0 && i < run->nvms; i++) {
         struct vt_record_role role;
 
@@ -169,8 +171,6 @@ int run_record_agents(struct run *run, struct vt_error *err)
 
     for (unsigned i = 0; ret == 0 && i <= run->nvms; i++) {
         const struct run_vm *vm = i < run->nvms ? &run->vms[i] : NULL;
-    if (ret == 0)
-        ret = run_record_storage(run, err);
         struct vt_record_agent agent = {.tile = vm ? vm->tile : 0};
 
         vt_text_copy(agent.name, sizeof(agent.name), vm ? vm->agent : RUN_CLIENT_AGENT);
