@@ -123,9 +123,9 @@ int run_plan(struct run *run, struct vt_error *err);
 /* Whether that VM is one of the tile's. */
 bool run_vm_serves(const struct run_vm *vm, unsigned tile);
 
-    __attribute__((format(printf, 3, 4)));
 /* Emits a note, a warning or an error from the controller. */
 void run_note(struct run *run, enum vt_event_level level, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 /* A fact that bends or breaks the verdict: code: a word, as in results/verdict.h or of the run
  * itself. */
 void run_reason(struct run *run, const char *code, double number, const char *fmt, ...)

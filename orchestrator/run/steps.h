@@ -46,10 +46,10 @@ void run_keep_console(const struct run_vm *vm);
 void run_vm_stopped(void *ctx, const char *uuid);
 void run_vm_came_back(struct run_vm *vm);
 
+/* agents.c: the hub of a run. */
 int run_open_hub(struct run *run, struct vt_error *err);
 void run_close_hub(struct run *run, void (*closed)(void *ctx));
 /* Registers an agent and writes its config file: a guest's (vm) or the client's (vm NULL). */
-/* agents.c: the hub of a run. */
 int run_expect_agent(struct run *run, struct run_vm *vm, struct vt_error *err);
 /* Still missing: "web-1 (booted, its link is up, but silent)" and what to do, for a deadline. */
 void run_explain_missing(struct run *run, struct vt_error *err);
