@@ -14,6 +14,7 @@
 #include "base/scope.h"
 #include "orchestrator/command.h"
 #include "orchestrator/results_archive.h"
+#include "orchestrator/results_report.h"
 #include "orchestrator/results_audit.h"
 #include "orchestrator/settings.h"
 #include "results/result.h"
@@ -32,6 +33,7 @@ struct options {
     struct results_access access;
     double rates[VT_COUNT(published)];
     unsigned nrates;
+    const char *output; /* of report */
     bool json;
 };
 
@@ -86,6 +88,15 @@ static int take_key(void *ctx, const char *value, struct vt_error *err)
     return 0;
 }
 
+static int take_output(void *ctx, const char *value, struct vt_error *err)
+{
+    struct options *options = ctx;
+
+    (void)err;
+    options->output = value;
+    return 0;
+}
+
 static int take_app(void *ctx, const char *value, struct vt_error *err)
 {
     return add_rate(ctx, 0, value, err);
@@ -105,6 +116,7 @@ static const struct settings_option own[] = {
     {"trust", "FINGERPRINT",
      "believe this signer too (SHA-256 of the certificate, hex); repeatable", take_trust},
     {"key", "KEY.pem", "read what was encrypted for the owner of this key; repeatable", take_key},
+    {"output", "FILE", "write the report there; -: to standard output", take_output},
     {"app", "RATE", "operations a second", take_app},
     {"web", "RATE", "operations a second", take_web},
     {"mail", "RATE", "operations a second", take_mail},
@@ -112,13 +124,14 @@ static const struct settings_option own[] = {
 const struct settings_use results_use = {
     .usage =
         "vtile results list [OPTION]...\n"
-        "       vtile results show|verify|score|audit [OPTION]... RUN|ARCHIVE\n"
+        "       vtile results show|verify|score|audit|report [OPTION]... RUN|ARCHIVE\n"
         "       vtile results decrypt [OPTION]... RUN|ARCHIVE FILE\n"
         "       vtile results score --app RATE --web RATE --mail RATE\n\n"
         "list    the archives of this installation\n"
         "show    verdict, QoS and score of an archive, and what it was made with\n"
         "verify  every byte of an archive: structure, signature, signer, hashes\n"
         "audit   judges from the archive alone whether the run is a valid claim, rule by rule\n"
+        "report  one HTML file with all of it, for any browser: beside the archive, or --output\n"
         "decrypt writes the record, an SQLite file, to FILE\n"
         "score   verdict, QoS and score, computed again from the raw data and held against\n"
         "        what was sealed; or points for three rates, operations a second, as a\n"
@@ -373,6 +386,11 @@ static int do_audit(const struct options *options, char **argv, struct vt_error 
     return results_audit(argv[0], &options->access, options->json, err);
 }
 
+static int do_report(const struct options *options, char **argv, struct vt_error *err)
+{
+    return results_report(argv[0], &options->access, options->output, options->json, err);
+}
+
 static int do_decrypt(const struct options *options, char **argv, struct vt_error *err)
 {
     struct results_archive archive;
@@ -394,6 +412,7 @@ static const struct verb {
     {"verify", do_verify, 1, "one run or archive is wanted"},
     {"score", do_score, 1, "one run or archive is wanted"},
     {"audit", do_audit, 1, "one run or archive is wanted"},
+    {"report", do_report, 1, "one run or archive is wanted"},
     {"decrypt", do_decrypt, 2, "a run or archive is wanted, and a file to write"},
 };
 
@@ -417,12 +436,14 @@ int command_results(int argc, char **argv, struct vt_error *err)
     if (r != 0)
         return r < 0 ? r : 0;
     if (at == argc)
-        return usage(err, "list, show, verify, score, audit or decrypt is missing");
+        return usage(err, "list, show, verify, score, audit, report or decrypt is missing");
     if (options.nrates && (strcmp(argv[at], "score") != 0 || at + 1 < argc))
         return usage(err, "--app, --web and --mail belong to `score` without an archive");
     if (options.nrates && options.nrates != (1U << VT_COUNT(published)) - 1)
         return usage(err, "--app, --web and --mail belong together");
     if (options.nrates)
         return score_rates(&options, err);
+    if (options.output && strcmp(argv[at], "report") != 0)
+        return usage(err, "--output belongs to `report`");
     return act(&options, argc - at, argv + at, err);
 }
