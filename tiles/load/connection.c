@@ -23,6 +23,11 @@ uint64_t connection_answer_bytes(const struct connection *c)
     return c->driver->answer_bytes(c->conversation);
 }
 
+bool connection_acknowledged(const struct connection *c)
+{
+    return c->driver->acknowledges(c->conversation);
+}
+
 /* --- events of the link, in the order in which they come --- */
 
 static void on_opened(void *ctx)
@@ -59,6 +64,18 @@ static void answered(struct connection *c, const char *wrong_why, bool usable)
         c->owner->ready(c->ctx, c);
 }
 
+/* Bytes that follow were not asked for here either. */
+static void entered(struct connection *c, bool usable)
+{
+    if (!usable) {
+        fail(c, "more was sent than asked for");
+        return;
+    }
+    c->served = true;
+    c->state = CONNECTION_IDLE;
+    c->owner->ready(c->ctx, c);
+}
+
 static void send_more(struct connection *c)
 {
     struct vt_error err = VT_ERROR_INIT;
@@ -68,13 +85,30 @@ static void send_more(struct connection *c)
         fail(c, err.text);
 }
 
+static bool awaits_answer(const struct connection *c)
+{
+    return c->state == CONNECTION_BUSY || c->state == CONNECTION_ENTERING;
+}
+
+static void whole(struct connection *c, enum driver_verdict verdict, const char *why, bool usable)
+{
+    if (verdict == DRIVER_WRONG && !why)
+        why = "wrong";
+    if (c->state == CONNECTION_BUSY)
+        answered(c, verdict == DRIVER_WRONG ? why : NULL, usable);
+    else if (verdict == DRIVER_WRONG)
+        fail(c, why);
+    else
+        entered(c, usable);
+}
+
 static void on_data(void *ctx, const uint8_t *data, size_t len)
 {
     struct connection *c = ctx;
 
     if (c->state == CONNECTION_IDLE)
         connection_end(c, false); /* nothing was asked */
-    while (c->state == CONNECTION_BUSY && len > 0) {
+    while (awaits_answer(c) && len > 0) {
         const char *why = NULL;
         size_t used = 0;
         enum driver_verdict verdict;
@@ -90,10 +124,8 @@ static void on_data(void *ctx, const uint8_t *data, size_t len)
             send_more(c);
             break;
         case DRIVER_DONE:
-            answered(c, NULL, len == 0);
-            return;
         case DRIVER_WRONG:
-            answered(c, why ? why : "wrong", len == 0);
+            whole(c, verdict, why, len == 0);
             return;
         case DRIVER_BAD:
             fail(c, why);
@@ -106,17 +138,14 @@ static void on_data(void *ctx, const uint8_t *data, size_t len)
 static void end_of_stream(struct connection *c, bool truncated)
 {
     const char *why = NULL;
+    enum driver_verdict verdict = c->driver->on_eof(c->conversation, truncated, &why);
 
-    switch (c->driver->on_eof(c->conversation, truncated, &why)) {
-    case DRIVER_DONE:
-        answered(c, NULL, false);
-        break;
-    case DRIVER_WRONG:
-        answered(c, why ? why : "wrong", false);
-        break;
-    default:
+    if (c->state == CONNECTION_ENTERING)
+        fail(c, why ? why : "the connection ended before its session could go on");
+    else if (verdict == DRIVER_DONE || verdict == DRIVER_WRONG)
+        whole(c, verdict, why, false);
+    else
         fail(c, why);
-    }
 }
 
 static void on_closed(void *ctx, enum vt_link_end end, const struct vt_error *err)
@@ -125,9 +154,9 @@ static void on_closed(void *ctx, enum vt_link_end end, const struct vt_error *er
     bool was_open = c->in_conversation;
 
     c->link = NULL;
-    if (c->state == CONNECTION_BUSY && end == VT_LINK_FAILED)
+    if (awaits_answer(c) && end == VT_LINK_FAILED)
         fail(c, err->text);
-    else if (c->state == CONNECTION_BUSY)
+    else if (awaits_answer(c))
         end_of_stream(c, end == VT_LINK_TRUNCATED);
     if (c->in_conversation)
         c->driver->conn_fini(c->conversation);
@@ -182,17 +211,30 @@ void connection_open(struct connection *c)
     vt_link_open(c->link);
 }
 
+/* Where the peer speaks first there is nothing to send yet. A send takes all or nothing. */
+static bool send_first(struct connection *c, enum connection_state next)
+{
+    if (c->out->failed ||
+        (c->out->len > 0 && vt_link_send(c->link, c->out->data, c->out->len, NULL) < 0)) {
+        connection_end(c, false);
+        return false;
+    }
+    c->state = next;
+    return true;
+}
+
 bool connection_request(struct connection *c, const struct driver_step *step)
 {
     vt_buf_reset(c->out);
     c->driver->request(c->conversation, step, c->out);
-    /* A send takes all or nothing. */
-    if (c->out->failed || vt_link_send(c->link, c->out->data, c->out->len, NULL) < 0) {
-        connection_end(c, false);
-        return false;
-    }
-    c->state = CONNECTION_BUSY;
-    return true;
+    return send_first(c, CONNECTION_BUSY);
+}
+
+bool connection_enter(struct connection *c, const struct driver_step *step)
+{
+    vt_buf_reset(c->out);
+    c->driver->enter(c->conversation, step, c->out);
+    return send_first(c, CONNECTION_ENTERING);
 }
 
 void connection_end(struct connection *c, bool orderly)

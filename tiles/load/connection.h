@@ -4,6 +4,7 @@
  * after its end. It knows bytes and the driver; what a request stands for is its owner's matter.
  *
  *   CLOSED -> OPENING -> IDLE <-> BUSY -> ENDING -> CLOSED (resting a while if it did not go well)
+ *                        IDLE <-> ENTERING (at most once: a session goes on where it was)
  */
 #ifndef VTILE_TILES_LOAD_CONNECTION_H
 #define VTILE_TILES_LOAD_CONNECTION_H
@@ -22,14 +23,16 @@ enum connection_state {
     CONNECTION_CLOSED,
     CONNECTION_OPENING,
     CONNECTION_IDLE,
+    CONNECTION_ENTERING,
     CONNECTION_BUSY,
     CONNECTION_ENDING,
 };
 
 struct connection;
-/* How a request ended: whole (wrong_why NULL: right), or failed. Called from the loop. */
+/* How a request ended: whole (wrong_why NULL: right), or failed, as entering may. Called from the
+ * loop. */
 struct connection_owner {
-    void (*ready)(void *ctx, struct connection *connection); /* opened, or idle again */
+    void (*ready)(void *ctx, struct connection *connection); /* opened, entered, or idle again */
     void (*answered)(void *ctx, struct connection *connection, const char *wrong_why);
     void (*failed)(void *ctx, struct connection *connection, const char *why);
     /* It is closed now. err: why; of a connection that never opened, the reason. */
@@ -52,6 +55,10 @@ struct connection {
     int64_t sent_ns;
     struct connection *next; /* in the owner's list of idle ones */
     bool listed, counted;    /* the owner's */
+    /* The owner's, where a session keeps its connection: whose it is, whether it is where the
+     * session goes on, whether step waits for it or is under way on it. */
+    uint32_t session;
+    bool entered, carrying;
     enum connection_state state;
     int64_t since_ns; /* when it entered CLOSED or OPENING */
     bool resting;     /* CLOSED: not before since_ns + CONNECTION_REST_NS again */
@@ -67,10 +74,13 @@ void connection_init(struct connection *connection, void *conversation);
 void connection_open(struct connection *connection);
 /* Only when idle. False: the connection had ended, nothing was sent and nothing is reported. */
 bool connection_request(struct connection *connection, const struct driver_step *step);
+/* Before the first request, with the step that the session goes on with. False as above. */
+bool connection_enter(struct connection *connection, const struct driver_step *step);
 /* Ends it; a request under way is forgotten without a call of failed. orderly: TLS and TCP say
  * goodbye, which takes up to VT_LINK_LINGER_MS; may be followed by a call with false. */
 void connection_end(struct connection *connection, bool orderly);
-/* Its answer's body bytes, within answered. */
+/* Of its answer, within answered: body bytes, and whether it acknowledged something. */
 uint64_t connection_answer_bytes(const struct connection *connection);
+bool connection_acknowledged(const struct connection *connection);
 
 #endif

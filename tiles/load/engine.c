@@ -8,105 +8,46 @@
 
 #include "base/clock.h"
 #include "base/scope.h"
-#include "tiles/load/connection.h"
-#include "tiles/load/recorder.h"
+#include "tiles/load/engine_parts.h"
 
 #define CONNECTIONS_MAX 4096
 #define REQUEST_BYTES_MAX 65536
 /* How often connections that are not open are looked at. */
 #define TICK_NS (50 * VT_NS_PER_MS)
 
-enum engine_phase {
-    ENGINE_NEW,
-    ENGINE_OPENING, /* connections open; opened() is still to come */
-    ENGINE_READY,
-    ENGINE_RUNNING,
-    ENGINE_FINISHED,
-};
-
-struct engine {
-    struct vt_loop *loop;
-    struct engine_config config;
-    const struct engine_events *events; /* NULL once freed */
-    void *ctx;
-
-    enum engine_phase phase;
-    struct vt_timer timer;
-    int64_t open_until_ns, t0_ns;
-    int64_t tick_ns; /* 0: no tick */
-    bool stopping;
-    struct recorder recorder;
-    uint32_t *last_step; /* of each session: its last picked step + 1 */
-
-    struct sockaddr_storage address;
-    struct vt_buf out;
-    struct connection *connections;
-    uint8_t *conversations;
-    uint32_t nconnections, nopen, nlinks; /* nlinks: not closed */
-    struct connection *idle;              /* used last first: the others may end unnoticed */
-    bool timer_closed;
-};
-
-static void arm(struct engine *e);
 static void end_connections(struct engine *e, bool orderly);
 
 /* --- steps --- */
 
-static int64_t due_ns(const struct engine *e, size_t step)
+void engine_take_step(struct engine *e, uint32_t step, struct connection *c, int64_t sent_ns)
 {
-    return e->t0_ns + e->config.schedule->steps[step].intended_ns;
-}
+    struct step_record *record = recorder_at(&e->recorder, step);
 
-/* A connection that ends while it is in the list stays there until it is taken out. */
-static void idle_add(struct engine *e, struct connection *c)
-{
-    if (c->listed)
-        return;
-    c->listed = true;
-    c->next = e->idle;
-    e->idle = c;
-}
-
-static struct connection *idle_take(struct engine *e)
-{
-    struct connection *c;
-
-    while ((c = e->idle)) {
-        e->idle = c->next;
-        c->listed = false;
-        if (c->state == CONNECTION_IDLE)
-            return c;
-    }
-    return NULL;
-}
-
-/* False where the connection had ended and nothing was sent. */
-static bool send_step(struct engine *e, uint32_t step, struct connection *c)
-{
-    c->step = step;
-    c->sent_ns = vt_clock_now_ns();
-    if (!connection_request(c, &e->config.schedule->steps[step]))
-        return false;
-    if (c->sent_ns < due_ns(e, step))
+    c->sent_ns = sent_ns;
+    if (sent_ns < engine_due_ns(e, step))
         e->recorder.totals.early++;
-    recorder_unqueue(&e->recorder, step);
-    recorder_at(&e->recorder, step)->state = STEP_ACTIVE;
-    recorder_at(&e->recorder, step)->connection = c->index;
-    return true;
+    if (record->state == STEP_QUEUED)
+        recorder_unqueue(&e->recorder, step);
+    record->state = STEP_ACTIVE;
+    record->connection = c->index;
 }
 
-/* Brings what is queued and what is idle together. */
-static void dispatch(struct engine *e)
+void engine_dispatch(struct engine *e)
 {
     struct recorder *r = &e->recorder;
-    struct connection *c;
 
     if (e->stopping || e->phase != ENGINE_RUNNING)
         return;
-    while (r->queued > 0 && (c = idle_take(e)))
-        send_step(e, r->queue_first, c);
+    e->sharing->dispatch(e);
     if (r->queued > r->totals.queue_high)
         r->totals.queue_high = r->queued;
+}
+
+/* Its session's step before has ended. */
+static void let_go(struct engine *e, uint32_t step)
+{
+    if (e->stopping || !e->sharing->go_on || !e->sharing->go_on(e, step))
+        recorder_queue(&e->recorder, step);
 }
 
 /* The step has ended and is recorded; the session's next one may have waited for that. */
@@ -115,17 +56,19 @@ static void release_waiter(struct engine *e, const struct step_record *record)
     uint32_t waiter = record->waiter;
 
     if (waiter != RECORDER_NONE && recorder_at(&e->recorder, waiter)->state == STEP_WAITING)
-        recorder_queue(&e->recorder, waiter);
+        let_go(e, waiter);
 }
 
 static void fail_step(struct engine *e, uint32_t step, const char *why)
 {
     struct step_record *record = recorder_at(&e->recorder, step);
 
-    if (record->state == STEP_QUEUED)
+    if (record->state == STEP_QUEUED) {
         recorder_unqueue(&e->recorder, step);
-    else if (record->state == STEP_ACTIVE)
+    } else if (record->state == STEP_ACTIVE) {
+        e->connections[record->connection].carrying = false;
         connection_end(&e->connections[record->connection], false);
+    }
     recorder_fail(&e->recorder, step, why);
     release_waiter(e, record);
 }
@@ -135,11 +78,11 @@ static void pick_step(struct engine *e, int64_t now_ns)
     uint32_t step = (uint32_t)e->recorder.picked;
     uint32_t *last = &e->last_step[e->config.schedule->steps[step].session];
 
-    recorder_pick(&e->recorder, now_ns - due_ns(e, step));
+    recorder_pick(&e->recorder, now_ns - engine_due_ns(e, step));
     if (*last > 0 && recorder_open(&e->recorder, *last - 1))
         recorder_at(&e->recorder, *last - 1)->waiter = step;
     else
-        recorder_queue(&e->recorder, step);
+        let_go(e, step);
     *last = step + 1;
 }
 
@@ -162,7 +105,8 @@ static void time_out(struct engine *e, int64_t now_ns)
 {
     struct recorder *r = &e->recorder;
 
-    while (r->oldest < r->picked && due_ns(e, r->oldest) + e->config.load->timeout_ns <= now_ns)
+    while (r->oldest < r->picked &&
+           engine_due_ns(e, r->oldest) + e->config.load->timeout_ns <= now_ns)
         fail_step(e, (uint32_t)r->oldest, "timed out");
 }
 
@@ -197,14 +141,14 @@ static void run(struct engine *e)
         now_ns = vt_clock_now_ns();
         time_out(e, now_ns);
         deliver(e);
-        if (r->picked == r->end || due_ns(e, r->picked) > now_ns)
+        if (r->picked == r->end || engine_due_ns(e, r->picked) > now_ns)
             break;
         pick_step(e, now_ns);
-        dispatch(e);
+        engine_dispatch(e);
     }
     if (!e->events)
         return;
-    dispatch(e); /* what a time-out has released */
+    engine_dispatch(e); /* what a time-out has released */
     now_ns = vt_clock_now_ns();
     if (e->stopping)
         finish_early(e, "the load was stopped");
@@ -216,12 +160,17 @@ static void run(struct engine *e)
 
 /* --- connections --- */
 
-static void open_connection(struct engine *e, struct connection *c)
+void engine_tick_soon(struct engine *e)
+{
+    if (e->tick_ns == 0)
+        e->tick_ns = vt_clock_now_ns() + TICK_NS;
+}
+
+void engine_open_connection(struct engine *e, struct connection *c)
 {
     e->nlinks++;
     connection_open(c);
-    if (e->tick_ns == 0)
-        e->tick_ns = vt_clock_now_ns() + TICK_NS;
+    engine_tick_soon(e);
 }
 
 static void end_connections(struct engine *e, bool orderly)
@@ -230,7 +179,7 @@ static void end_connections(struct engine *e, bool orderly)
         connection_end(&e->connections[i], orderly && e->connections[i].state == CONNECTION_IDLE);
 }
 
-static void report_opened(struct engine *e, const struct vt_error *err)
+void engine_report_opened(struct engine *e, const struct vt_error *err)
 {
     struct vt_error why = err ? *err : (struct vt_error)VT_ERROR_INIT;
 
@@ -244,31 +193,13 @@ static void report_opened(struct engine *e, const struct vt_error *err)
         e->events->opened(e->ctx, why.code, err ? &why : NULL);
 }
 
-/* Connections that take too long to open, or have rested for long enough. */
 static void tick(struct engine *e, int64_t now_ns)
 {
-    bool again = e->phase == ENGINE_OPENING;
-
     if (e->tick_ns == 0 || now_ns < e->tick_ns || e->phase == ENGINE_FINISHED)
         return;
-    if (e->phase == ENGINE_OPENING && now_ns >= e->open_until_ns) {
-        struct vt_error err = VT_ERROR_INIT;
-
-        vt_error_set(&err, VT_KIND_INFRA, -ETIMEDOUT, "%u of %u connections were open in %d s",
-                     e->nopen, e->nconnections, (int)(CONNECTION_OPEN_NS / VT_NS_PER_S));
-        report_opened(e, &err);
-        return;
-    }
-    for (uint32_t i = 0; i < e->nconnections; i++) {
-        struct connection *c = &e->connections[i];
-
-        if (c->state == CONNECTION_OPENING && now_ns - c->since_ns >= CONNECTION_OPEN_NS)
-            connection_end(c, false);
-        else if (c->state == CONNECTION_CLOSED && now_ns - c->since_ns >= CONNECTION_REST_NS)
-            open_connection(e, c);
-        again |= c->state == CONNECTION_OPENING || c->state == CONNECTION_CLOSED;
-    }
-    e->tick_ns = again ? now_ns + TICK_NS : 0;
+    e->tick_ns = 0;
+    if (e->sharing->tick(e, now_ns))
+        e->tick_ns = now_ns + TICK_NS;
 }
 
 /* The last link or the timer is gone. */
@@ -280,45 +211,35 @@ static void release(struct engine *e)
     vt_buf_dispose(&e->out);
     SSL_CTX_free(e->config.tls);
     free(e->last_step);
+    free(e->acknowledged);
+    free(e->connection_of);
+    free(e->met);
     free(e->connections);
     free(e->conversations);
     free(e);
-}
-
-static void on_ready(void *ctx, struct connection *c)
-{
-    struct engine *e = ctx;
-
-    idle_add(e, c);
-    if (!c->counted) {
-        c->counted = true;
-        e->nopen++;
-        e->recorder.totals.connections_opened++;
-        if (e->phase == ENGINE_OPENING && e->nopen == e->nconnections)
-            report_opened(e, NULL);
-    }
-    dispatch(e);
 }
 
 static void step_ended(struct engine *e, uint32_t step)
 {
     release_waiter(e, recorder_at(&e->recorder, step));
     deliver(e);
-    dispatch(e);
-    arm(e);
+    engine_dispatch(e);
+    engine_arm(e);
 }
 
-static void on_answered(void *ctx, struct connection *c, const char *wrong_why)
+void engine_answered(void *ctx, struct connection *c, const char *wrong_why)
 {
     struct engine *e = ctx;
     int64_t now_ns = vt_clock_now_ns();
 
-    recorder_answer(&e->recorder, c->step, now_ns - due_ns(e, c->step), now_ns - c->sent_ns,
+    if (e->acknowledged && connection_acknowledged(c))
+        e->acknowledged[c->step / 8] |= (uint8_t)(1U << c->step % 8);
+    recorder_answer(&e->recorder, c->step, now_ns - engine_due_ns(e, c->step), now_ns - c->sent_ns,
                     connection_answer_bytes(c), wrong_why);
     step_ended(e, c->step);
 }
 
-static void on_failed(void *ctx, struct connection *c, const char *why)
+void engine_failed(void *ctx, struct connection *c, const char *why)
 {
     struct engine *e = ctx;
 
@@ -326,36 +247,16 @@ static void on_failed(void *ctx, struct connection *c, const char *why)
     step_ended(e, c->step);
 }
 
-static void on_closed(void *ctx, struct connection *c, bool was_open, const struct vt_error *err)
+bool engine_link_closed(struct engine *e, bool was_open)
 {
-    struct engine *e = ctx;
-    bool opening = e->phase == ENGINE_OPENING;
-
     e->nlinks--;
-    if (c->counted)
-        e->nopen--;
-    c->counted = false;
     if (!was_open)
         e->recorder.totals.connections_failed++;
-    if (!e->events) {
-        release(e);
-    } else if (opening && !was_open) {
-        report_opened(e, err);
-    } else if (e->phase != ENGINE_FINISHED) {
-        if (!c->resting)
-            open_connection(e, c);
-        else if (e->tick_ns == 0)
-            e->tick_ns = vt_clock_now_ns() + TICK_NS;
-        arm(e);
-    }
+    if (e->events)
+        return true;
+    release(e);
+    return false;
 }
-
-static const struct connection_owner owner = {
-    .ready = on_ready,
-    .answered = on_answered,
-    .failed = on_failed,
-    .closed = on_closed,
-};
 
 /* --- the timer --- */
 
@@ -377,15 +278,15 @@ static int64_t next_ns(const struct engine *e)
     if (e->stopping)
         return 1;
     if (r->oldest < r->picked)
-        at_ns = earlier_of(at_ns, due_ns(e, r->oldest) + e->config.load->timeout_ns);
+        at_ns = earlier_of(at_ns, engine_due_ns(e, r->oldest) + e->config.load->timeout_ns);
     if (r->picked < r->end)
-        return earlier_of(at_ns, due_ns(e, r->picked));
+        return earlier_of(at_ns, engine_due_ns(e, r->picked));
     if (r->oldest < r->end)
         window_end_ns += e->config.drain_ns;
     return earlier_of(at_ns, window_end_ns);
 }
 
-static void arm(struct engine *e)
+void engine_arm(struct engine *e)
 {
     int64_t at_ns = e->events ? next_ns(e) : 0;
     struct vt_error err = VT_ERROR_INIT;
@@ -404,7 +305,7 @@ static void on_timer(struct vt_timer *timer, int64_t now_ns)
         run(e);
     if (e->events)
         tick(e, now_ns);
-    arm(e);
+    engine_arm(e);
 }
 
 /* --- interface --- */
@@ -415,9 +316,9 @@ static int check_config(const struct engine_config *config, struct vt_error *err
     const struct spec_load *load = config->load;
     const struct schedule *schedule = config->schedule;
 
-    if (!driver->pooled)
-        return vt_error_set(err, VT_KIND_CONFIG, -ENOTSUP,
-                            "load of %s: this engine drives pooled connections only", driver->name);
+    if (!driver->pooled && !driver->enter)
+        return vt_error_set(err, VT_KIND_CONFIG, -EINVAL,
+                            "load of %s: its sessions cannot be entered", driver->name);
     if (load->connections < 1 || load->connections > CONNECTIONS_MAX)
         return vt_error_set(err, VT_KIND_CONFIG, -ERANGE,
                             "load of %s: %lld connections, it must be 1 to %d", driver->name,
@@ -452,6 +353,11 @@ static int parse_address(const struct driver_target *target, struct sockaddr_sto
     return 0;
 }
 
+static size_t acknowledged_bytes(const struct engine *e)
+{
+    return (e->config.schedule->nsteps + 7) / 8;
+}
+
 static int make_connections(struct engine *e, struct vt_error *err)
 {
     size_t bytes = e->config.driver->conn_bytes > 0 ? e->config.driver->conn_bytes : 1;
@@ -461,7 +367,10 @@ static int make_connections(struct engine *e, struct vt_error *err)
     e->connections = calloc(e->nconnections, sizeof *e->connections);
     e->conversations = calloc(e->nconnections, stride);
     e->last_step = calloc(e->config.schedule->nsessions + 1, sizeof *e->last_step);
-    if (!e->connections || !e->conversations || !e->last_step)
+    if (e->config.driver->acknowledges)
+        e->acknowledged = calloc(acknowledged_bytes(e) + 1, 1);
+    if (!e->connections || !e->conversations || !e->last_step ||
+        (e->config.driver->acknowledges && !e->acknowledged))
         return vt_error_no_memory(err, "%u connections", e->nconnections);
     for (uint32_t i = 0; i < e->nconnections; i++) {
         struct connection *c = &e->connections[i];
@@ -473,13 +382,13 @@ static int make_connections(struct engine *e, struct vt_error *err)
             .address = (struct sockaddr *)&e->address,
             .tls = e->config.tls,
             .out = &e->out,
-            .owner = &owner,
+            .owner = &e->sharing->owner,
             .ctx = e,
             .index = i,
         };
         connection_init(c, e->conversations + i * stride);
     }
-    return 0;
+    return e->sharing->make(e, err);
 }
 
 int engine_new(struct vt_loop *loop, const struct engine_config *config,
@@ -496,6 +405,7 @@ int engine_new(struct vt_loop *loop, const struct engine_config *config,
         return vt_error_no_memory(err, "make a load engine");
     e->loop = loop;
     e->config = *config;
+    e->sharing = config->driver->pooled ? &engine_pool : &engine_sessions;
     e->out = (struct vt_buf)VT_BUF_INIT(REQUEST_BYTES_MAX);
     if (config->tls)
         SSL_CTX_up_ref(config->tls);
@@ -522,10 +432,8 @@ void engine_open(struct engine *e)
     if (e->phase != ENGINE_NEW)
         return;
     e->phase = ENGINE_OPENING;
-    e->open_until_ns = vt_clock_now_ns() + CONNECTION_OPEN_NS;
-    for (uint32_t i = 0; i < e->nconnections; i++)
-        open_connection(e, &e->connections[i]);
-    arm(e);
+    e->sharing->open(e);
+    engine_arm(e);
 }
 
 int engine_start(struct engine *e, int64_t t0_ns, struct vt_error *err)
@@ -535,7 +443,7 @@ int engine_start(struct engine *e, int64_t t0_ns, struct vt_error *err)
                             e->config.driver->name);
     e->t0_ns = t0_ns;
     e->phase = ENGINE_RUNNING;
-    arm(e);
+    engine_arm(e);
     return 0;
 }
 
@@ -548,7 +456,7 @@ void engine_stop(struct engine *e)
         e->phase = ENGINE_RUNNING;
     }
     e->stopping = true;
-    arm(e);
+    engine_arm(e);
 }
 
 static void on_timer_closed(struct vt_timer *timer)
@@ -568,4 +476,10 @@ struct engine *engine_free(struct engine *e)
     end_connections(e, false);
     vt_timer_close(&e->timer, on_timer_closed);
     return NULL;
+}
+
+const uint8_t *engine_acknowledged(const struct engine *e, size_t *ret_bytes)
+{
+    *ret_bytes = e->acknowledged ? acknowledged_bytes(e) : 0;
+    return e->acknowledged;
 }

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * engine: drives one schedule against one target on one loop: one absolute timerfd, a bounded due
- * queue, connections up to a cap, pre-opened before T0. A step is sent at its intended time or as
- * soon after it as a connection and its session's step before allow; it is never dropped, skipped
- * or moved. Response time counts from the intended time, service time from the first byte
- * written; wake lag (picked - due) is the generator's own fault and stands apart.
+ * queue, connections up to a cap, pre-opened before T0: all of them where they serve any session,
+ * else those of the sessions that are met in their middle (driver.h: pooled). A step is sent at its
+ * intended time or as soon after it as a connection and its session's step before allow; it is
+ * never dropped, skipped or moved. Response time counts from the intended time, service time from
+ * the first byte written; wake lag (picked - due) is the generator's own fault and stands apart.
  *
  * For every second of intended time and every operation:
  *   intended = good + slow + wrong + failed,  response.count = service.count = good + slow,
  *   wake_lag.count = intended
  * What has no whole answer timeout_ns after its intended time, or at the end of drain, has failed.
  * A request is sent once: one whose connection ends before its answer has failed, and the
- * connection is opened again. A step waits for its session's step before to end.
+ * connection is opened again. A step waits for its session's step before to end. Where a session
+ * keeps a connection of its own, the step that needs one opened (its first, or the next after it
+ * was lost) waits for a free one of the cap; its service time counts from the opening's beginning,
+ * and it fails when the opening does.
  *
  * Order: engine_new -> engine_open (connects) -> opened -> engine_start(T0) -> second* ->
  * finished -> engine_free. engine_stop ends early: what is due by then is counted, what is open
@@ -59,7 +63,10 @@ int engine_new(struct vt_loop *loop, const struct engine_config *config,
 void engine_open(struct engine *engine);
 /* A T0 in the past makes the first steps late (wake lag). */
 int engine_start(struct engine *engine, int64_t t0_ns, struct vt_error *err);
-void engine_stop(struct engine *engine);           /* at once; open steps fail at their age */
+void engine_stop(struct engine *engine); /* at once; open steps fail at their age */
+/* A bit a step (of byte i / 8, from the lowest): its answer acknowledged something, driver.h. NULL
+ * where the driver never does. Good until engine_free. */
+const uint8_t *engine_acknowledged(const struct engine *engine, size_t *ret_bytes);
 struct engine *engine_free(struct engine *engine); /* NULL ok; returns NULL */
 
 #endif

@@ -83,8 +83,12 @@ static void on_second(void *ctx, const struct vt_load_second *second)
 static void on_finished(void *ctx, const struct engine_totals *totals)
 {
     struct load_run *run = ctx;
+    const uint8_t *bits = engine_acknowledged(run->engine, &run->nacknowledged);
 
     assert_false(run->finished);
+    assert_true(run->nacknowledged <= sizeof run->acknowledged);
+    if (bits)
+        memcpy(run->acknowledged, bits, run->nacknowledged);
     run->finished = true;
     run->finished_ns = vt_clock_now_ns();
     run->totals = *totals;

@@ -29,6 +29,8 @@ struct load_run {
     bool opened, finished;
     struct vt_error open_err;
     struct engine_totals totals;
+    uint8_t acknowledged[2048];                          /* a bit a step */
+    size_t nacknowledged;                                /* bytes */
     uint64_t intended, good, slow, wrong, failed, bytes; /* sums of the seconds */
     int64_t last_second;
     unsigned nseconds;
