@@ -8,11 +8,13 @@
 
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/text.h"
 #include "orchestrator/command.h"
 #include "orchestrator/host/embed.h"
 #include "orchestrator/host/host.h"
 #include "orchestrator/host/preflight.h"
 #include "orchestrator/host/vir_loop.h"
+#include "orchestrator/run/run.h"
 #include "orchestrator/settings.h"
 #include "orchestrator/state.h"
 
@@ -20,6 +22,8 @@
 
 struct options {
     const char *host;
+    const char *spec; /* NULL: no question of tiles */
+    int64_t tiles;
     bool json;
 };
 
@@ -185,13 +189,26 @@ static void print_result(const struct options *options, const char *uri,
     puts(out.data ? out.data : "");
 }
 
-static int check(const struct options *options, const char *uri, const struct state *state)
+static int fill_tiles(const struct options *options, struct preflight_needs *needs,
+                      struct spec *spec, struct vt_error *err)
 {
+    enum vt_accel accel = host_kvm_runs("/dev/kvm", NULL, 0) ? VT_ACCEL_KVM : VT_ACCEL_TCG;
+    int code = options->spec ? spec_load(options->spec, spec, err) : 0;
+
+    if (code == 0 && options->spec)
+        run_fill_needs(spec, accel, options->tiles ? (unsigned)options->tiles : 1, needs);
+    return code;
+}
+
+static int check(const struct options *options, const char *uri, const struct state *state,
+                 struct vt_error *err)
+{
+    VT_AUTO_FREE struct spec *spec = calloc(1, sizeof(*spec));
     VT_AUTO_FREE struct preflight *found = calloc(1, sizeof(*found));
     VT_AUTO_FREE struct host_info *info = calloc(1, sizeof(*info));
     struct vt_error unreachable = VT_ERROR_INIT;
     const char *const qemu_paths[] = {state->folder, state->runtime, NULL};
-    const struct preflight_needs needs = {
+    struct preflight_needs needs = {
         .root = "",
         .state = state->folder,
         .uri = uri,
@@ -200,8 +217,11 @@ static int check(const struct options *options, const char *uri, const struct st
         .qemu_paths = qemu_paths,
     };
 
-    if (!found || !info)
-        return 4;
+    if (!found || !info || !spec)
+        return vt_error_no_memory(err, "check host");
+    int code = fill_tiles(options, &needs, spec, err);
+    if (code < 0)
+        return code;
     preflight_run(&needs, found);
     if (!host_uri_is_embed(uri) && ask(uri, info, &unreachable) < 0)
         preflight_add(found, PREFLIGHT_ERROR, "connection", unreachable.text,
@@ -222,10 +242,31 @@ static int take_host(void *ctx, const char *value, struct vt_error *err)
     return 0;
 }
 
-static const struct settings_option own[] = {{.name = "host",
-                                              .arg = "URI",
-                                              .help = "auto, embed, or a libvirt URI (auto)",
-                                              .take = take_host}};
+static int take_spec(void *ctx, const char *value, struct vt_error *err)
+{
+    (void)err;
+    ((struct options *)ctx)->spec = value;
+    return 0;
+}
+
+static int take_tiles(void *ctx, const char *value, struct vt_error *err)
+{
+    return vt_text_parse_int(value, 1, SPEC_TILES_MAX, &((struct options *)ctx)->tiles, err);
+}
+
+static const struct settings_option own[] = {
+    {.name = "host",
+     .arg = "URI",
+     .help = "auto, embed, or a libvirt URI (auto)",
+     .take = take_host},
+    {.name = "spec",
+     .arg = "SPEC",
+     .help = "check: how many of its tiles fit, and why no more",
+     .take = take_spec},
+    {.name = "tiles",
+     .arg = "N",
+     .help = "check: whether so many of --spec fit (1)",
+     .take = take_tiles}};
 const struct settings_use host_use = {
     .usage = "vtile host show|check [OPTION]...\n\n"
              "show    what the host is: hypervisor, versions, CPUs, memory, acceleration\n"
@@ -258,5 +299,8 @@ int command_host(int argc, char **argv, struct vt_error *err)
         (code = host_choose_uri(options.host ? options.host : "auto", state.embed, uri, sizeof(uri),
                                 err)) < 0)
         return code;
-    return !strcmp(verb, "show") ? show(&options, uri, &state, err) : check(&options, uri, &state);
+    if (options.tiles && !options.spec)
+        return vt_error_set(err, VT_KIND_USAGE, -EINVAL, "--tiles: of what? add --spec");
+    return !strcmp(verb, "show") ? show(&options, uri, &state, err)
+                                 : check(&options, uri, &state, err);
 }

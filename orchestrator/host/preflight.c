@@ -69,8 +69,7 @@ void preflight_read(const struct preflight_needs *needs, const char *path, char 
         text[--n] = 0;
 }
 
-/* Bytes of a line "MemAvailable:  123 kB"; 0 when it is not there. */
-static uint64_t memory_field(const struct preflight_needs *needs, const char *name)
+uint64_t preflight_memory_field(const struct preflight_needs *needs, const char *name)
 {
     char text[8192];
     uint64_t kib;
@@ -83,7 +82,7 @@ static uint64_t memory_field(const struct preflight_needs *needs, const char *na
 static void check_memory(const struct preflight_needs *needs, struct preflight *preflight)
 {
     uint64_t overhead = needs->vm_overhead_bytes ? needs->vm_overhead_bytes : PREFLIGHT_VM_OVERHEAD;
-    uint64_t available = memory_field(needs, "MemAvailable"), wanted = 0;
+    uint64_t available = preflight_memory_field(needs, "MemAvailable"), wanted = 0;
 
     for (unsigned i = 0; i < needs->ndomains; i++)
         wanted += needs->domains[i].memory_bytes + needs->domains[i].tb_cache_bytes + overhead;
@@ -123,13 +122,18 @@ static unsigned count_cpus(const char *list)
     return n;
 }
 
-static void check_cpus(const struct preflight_needs *needs, struct preflight *preflight)
+unsigned preflight_cpus(const struct preflight_needs *needs)
 {
     char list[1024];
-    unsigned wanted = 0, largest = 0, online;
 
     preflight_read(needs, "/sys/devices/system/cpu/online", list, sizeof(list));
-    online = count_cpus(list);
+    return count_cpus(list);
+}
+
+static void check_cpus(const struct preflight_needs *needs, struct preflight *preflight)
+{
+    unsigned wanted = 0, largest = 0, online = preflight_cpus(needs);
+
     for (unsigned i = 0; i < needs->ndomains; i++) {
         wanted += needs->domains[i].vcpus;
         if (needs->domains[i].vcpus > largest)
@@ -145,8 +149,7 @@ static void check_cpus(const struct preflight_needs *needs, struct preflight *pr
                         online);
 }
 
-/* Free space where path is or would be made. */
-static int free_space(const struct preflight_needs *needs, const char *path, uint64_t *ret)
+int preflight_free_space(const struct preflight_needs *needs, const char *path, uint64_t *ret)
 {
     char full[VT_PATH_MAX];
     struct statvfs info;
@@ -171,7 +174,7 @@ static void check_space(const struct preflight_needs *needs, const char *path, u
 
     if (!path || !path[0] || !wanted)
         return;
-    int code = free_space(needs, path, &bytes);
+    int code = preflight_free_space(needs, path, &bytes);
     if (code < 0)
         preflight_findf(preflight, PREFLIGHT_ERROR, "disk", act, "%s: %s", path, strerror(-code));
     else if (bytes < wanted)
@@ -254,6 +257,7 @@ void preflight_run(const struct preflight_needs *needs, struct preflight *ret)
     if (local_qemu) {
         check_memory(needs, ret);
         check_cpus(needs, ret);
+        preflight_check_fit(needs, ret);
     }
     check_space(needs, needs->state, needs->state_bytes,
                 "free space, or set VTILE_STATE to a folder that has more", ret);

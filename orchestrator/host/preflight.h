@@ -29,6 +29,28 @@ struct preflight {
     unsigned errors, warnings; /* counted also where the table is full */
 };
 
+#define PREFLIGHT_ROLES_MAX 16
+#define PREFLIGHT_TILES_MAX 256
+
+/* What the VM of a role takes at most. */
+struct preflight_role {
+    uint64_t memory_bytes; /* the guest's, with its emulator's own */
+    uint64_t disk_bytes;   /* a tile's share of its data disk; 0: none */
+    uint64_t data_bytes;   /* generated contents of a tile */
+    unsigned vcpus;
+    unsigned share; /* so many tiles have one of it in common, 1 at least */
+};
+struct preflight_sum {
+    unsigned vms, vcpus;
+    uint64_t memory_bytes, disk_bytes;
+    uint64_t data_bytes; /* on data disks */
+};
+/* Pure: what so many tiles take, and how many fit; *ret_end: "memory", "disk", or "names" where
+ * PREFLIGHT_TILES_MAX fit. */
+struct preflight_sum preflight_sum(const struct preflight_role *roles, unsigned n, unsigned tiles);
+unsigned preflight_fit(const struct preflight_role *roles, unsigned n, uint64_t memory_bytes,
+                       uint64_t disk_bytes, const char **ret_end);
+
 /* What the run is about to do. Zero or "" = not asked for, not checked. */
 struct preflight_needs {
     const char *root;          /* of /proc, /sys, /etc, /dev: "" in life, a tree in tests */
@@ -38,6 +60,10 @@ struct preflight_needs {
     const char *run; /* names derived from it must be free */
     const struct vt_domain *domains;
     unsigned ndomains;
+    /* For how many tiles fit, and what is in the way of that many. */
+    const char *spec;
+    struct preflight_role roles[PREFLIGHT_ROLES_MAX];
+    unsigned nroles, tiles;
     uint64_t vm_overhead_bytes; /* of QEMU beside the guest's memory; 0: PREFLIGHT_VM_OVERHEAD */
     uint64_t state_bytes, cache_bytes; /* free space wanted */
     const char *image;                 /* a file that must be readable */

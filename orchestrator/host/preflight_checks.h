@@ -14,6 +14,15 @@ const char *preflight_at(const struct preflight_needs *needs, const char *path, 
 /* The beginning of a small file, trimmed; "" when it cannot be read. */
 void preflight_read(const struct preflight_needs *needs, const char *path, char *text, size_t size);
 
+/* Bytes of a line "MemAvailable:  123 kB" of /proc/meminfo; 0 when it is not there. */
+uint64_t preflight_memory_field(const struct preflight_needs *needs, const char *name);
+/* CPUs online, 0 when the machine does not tell. */
+unsigned preflight_cpus(const struct preflight_needs *needs);
+/* Free space where path is or would be made. */
+int preflight_free_space(const struct preflight_needs *needs, const char *path, uint64_t *ret);
+
+/* preflight_fit.c: how many tiles */
+void preflight_check_fit(const struct preflight_needs *needs, struct preflight *preflight);
 /* preflight_paths.c: folders that QEMU's user cannot pass, AppArmor's hidden folders */
 void preflight_check_paths(const struct preflight_needs *needs, struct preflight *preflight);
 /* preflight_net.c: rights, names, firewall */

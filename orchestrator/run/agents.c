@@ -55,7 +55,9 @@ static void agent_up(void *ctx, const char *agent)
     else
         run->client_up = true;
     emit_agent(run, VT_LEVEL_INFO, agent, "up");
-    if (vm)
+    if (vm && phases_in(&run->phases, run_phase_deploy.name))
+        run_deploy_came(vm);
+    else if (vm)
         run_vm_came_back(vm);
     if (phases_in(&run->phases, run_phase_deploy.name) && all_up(run))
         phases_done(&run->phases, NULL);

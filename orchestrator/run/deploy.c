@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * deploy: config disks, domains, load client; ends when every agent has come. Undo ends client and
- * domains.
+ * deploy: config disks, domains, load client; ends when every agent has come. Not all VMs boot at
+ * once: the next is started when one of those that boot has come up, so tiles follow each other as
+ * fast as the host lets them. Undo ends client and domains.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,6 +19,17 @@
 /* A loaded machine that emulates CPUs boots 24 VMs in three minutes. */
 #define BOOT_DEADLINE_NS (180 * VT_NS_PER_S)
 #define BOOT_DEADLINE_VM_NS (30 * VT_NS_PER_S)
+
+/* A boot is one busy thread, and for a while waits for disks and for libvirt: two a CPU leave none
+ * idle. A tile at least, since its VMs may wait for each other. */
+#define BUSY_VMS_A_CPU 2
+
+unsigned run_at_once(const struct run *run)
+{
+    unsigned n = host_info(run->host)->cpus * BUSY_VMS_A_CPU;
+
+    return n > run->spec.nroles ? n : (unsigned)run->spec.nroles;
+}
 
 static void domain_started(struct host *host, void *ctx, const struct host_reply *reply)
 {
@@ -102,6 +114,42 @@ static int start_client(struct run *run, struct vt_error *err)
     return vt_journal_mark(run->journal, id, VT_JOURNAL_APPLIED, value, err);
 }
 
+/* With a note for each tile that is whole, where there are more. */
+static void tell_tile(struct run *run, unsigned tile)
+{
+    unsigned up = 0;
+
+    for (unsigned i = 0; i < run->nvms; i++) {
+        up += run->vms[i].up;
+        if (run_vm_serves(&run->vms[i], tile) && !run->vms[i].up)
+            return;
+    }
+    if (run->settings.tiles > 1)
+        run_note(run, VT_LEVEL_INFO, "tile %u is up, %u of %u VMs are", tile, up, run->nvms);
+}
+
+static int start_more(struct run *run, struct vt_error *err)
+{
+    unsigned booting = 0;
+    int ret = 0;
+
+    for (unsigned i = 0; i < run->next_vm; i++)
+        booting += !run->vms[i].up;
+    for (; ret == 0 && run->next_vm < run->nvms && booting < run_at_once(run); booting++)
+        ret = run_start_domain(&run->vms[run->next_vm++], domain_started, err);
+    return ret;
+}
+
+void run_deploy_came(struct run_vm *vm)
+{
+    struct run *run = vm->run;
+    struct vt_error err = VT_ERROR_INIT;
+
+    tell_tile(run, vm->tile);
+    if (start_more(run, &err) < 0)
+        phases_fail(&run->phases, &err);
+}
+
 static int start(struct run *run, struct vt_error *err)
 {
     int ret = run_make_disks(run, err);
@@ -111,8 +159,9 @@ static int start(struct run *run, struct vt_error *err)
             ret = give_config(run, &run->vms[i], err);
     if (ret == 0)
         ret = intend_domains(run, err);
-    for (unsigned i = 0; ret == 0 && i < run->nvms; i++)
-        ret = run_start_domain(&run->vms[i], domain_started, err);
+    run->next_vm = 0;
+    if (ret == 0)
+        ret = start_more(run, err);
     if (ret == 0 && run->nloads > 0) {
         ret = run_expect_agent(run, NULL, err);
         if (ret == 0)

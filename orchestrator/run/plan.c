@@ -11,6 +11,7 @@
 #include "base/rng.h"
 #include "base/scope.h"
 #include "base/text.h"
+#include "orchestrator/host/preflight.h"
 #include "orchestrator/run/run.h"
 
 /* Booting a server translates some 90 MiB of code. With 32 MiB all of it was thrown away four times
@@ -185,6 +186,27 @@ static unsigned tiles_of(const struct run *run, const struct run_vm *vm, unsigne
     if (strcmp(vm->spec->name, SHARED_ROLE) != 0)
         return 1;
     return left < share ? left : share;
+}
+
+void run_fill_needs(const struct spec *spec, enum vt_accel accel, unsigned tiles,
+                    struct preflight_needs *needs)
+{
+    bool tcg = accel == VT_ACCEL_TCG;
+
+    needs->spec = spec->name;
+    needs->tiles = tiles;
+    for (size_t r = 0; r < spec->nroles; r++) {
+        const struct spec_role *role = &spec->roles[r];
+        const struct spec_role_size *size = &role->size[tcg ? SPEC_SIZE_TCG : SPEC_SIZE_KVM];
+
+        needs->roles[needs->nroles++] = (struct preflight_role){
+            .memory_bytes = size->memory_bytes + (tcg ? TB_CACHE_BYTES : 0) + PREFLIGHT_VM_OVERHEAD,
+            .disk_bytes = size->disk_bytes,
+            .data_bytes = size->data_bytes,
+            .vcpus = (unsigned)size->vcpus,
+            .share = strcmp(role->name, SHARED_ROLE) == 0 ? (unsigned)spec->db_share : 1,
+        };
+    }
 }
 
 static int plan_tile(struct run *run, unsigned tile, unsigned tiles, const char *letters,

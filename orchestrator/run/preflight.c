@@ -103,6 +103,7 @@ static int start_preflight(struct run *run, struct vt_error *err)
         return vt_error_no_memory(err, "preflight");
     for (unsigned i = 0; i < run->nvms; i++)
         domains[i] = run->vms[i].domain;
+    run_fill_needs(&run->spec, run->accel, (unsigned)run->settings.tiles, &needs);
     preflight_run(&needs, found);
     if (run->image_error.kind != VT_KIND_NONE)
         preflight_add(found, PREFLIGHT_ERROR, "image", run->image_error.text, "");

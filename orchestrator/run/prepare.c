@@ -183,21 +183,23 @@ static void guest_serves(struct run_vm *vm, const struct vt_error *err)
     run_note(run, VT_LEVEL_INFO, "%s serves", vm->agent);
     if (--run->waiting == 0)
         run_ask_config(run, false, prepare_loads);
+    else if (run->next_vm < run->nvms)
+        run_prepare_guest(&run->vms[run->next_vm++], guest_serves);
 }
 
 static int start(struct run *run, struct vt_error *err)
 {
     (void)err;
     run->waiting = run->nvms;
-    for (unsigned i = 0; i < run->nvms; i++)
+    run->next_vm = run_at_once(run) < run->nvms ? run_at_once(run) : run->nvms;
+    for (unsigned i = 0, n = run->next_vm; i < n; i++)
         run_prepare_guest(&run->vms[i], guest_serves);
     return 0;
 }
 
 static int64_t deadline_ns(const struct run *run)
 {
-    (void)run;
-    return 3 * STEP_TIMEOUT_NS;
+    return 3 * STEP_TIMEOUT_NS * (run->nvms / run_at_once(run) + 1);
 }
 
 static void late(struct run *run, struct vt_error *err)

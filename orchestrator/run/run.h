@@ -106,6 +106,7 @@ struct run {
 
     struct run_vm *vms;
     unsigned nvms;
+    unsigned next_vm; /* of deploy, prepare: the first whose turn has not come */
     struct run_load *loads;
     unsigned nloads;
     bool client_up;
@@ -119,6 +120,11 @@ struct run {
 
 /* plan.c: names, addresses, sizes and disks of all VMs. Pure. */
 int run_plan(struct run *run, struct vt_error *err);
+
+/* What the VMs of a tile take at most, for preflight. */
+struct preflight_needs;
+void run_fill_needs(const struct spec *spec, enum vt_accel accel, unsigned tiles,
+                    struct preflight_needs *needs);
 
 /* Whether that VM is one of the tile's. */
 bool run_vm_serves(const struct run_vm *vm, unsigned tile);

@@ -35,7 +35,10 @@ int run_make_disks(struct run *run, struct vt_error *err);
 /* Where VMs keep what was acknowledged, into the record. */
 int run_record_storage(struct run *run, struct vt_error *err);
 
-/* deploy.c: starts the VM's domain, which the journal names. */
+/* deploy.c: how many VMs are kept busy booting or preparing at once; an agent of a VM has come;
+ * starts the VM's domain, which the journal names. */
+unsigned run_at_once(const struct run *run);
+void run_deploy_came(struct run_vm *vm);
 int run_start_domain(struct run_vm *vm, host_done done, struct vt_error *err);
 /* prepare.c: prepare, start, ready; prepared comes once, also when the agent is lost. */
 void run_prepare_guest(struct run_vm *vm,
