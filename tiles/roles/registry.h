@@ -15,6 +15,9 @@ extern const struct driver app_driver;
 extern const struct role role_mail;
 extern const struct role_guest_ops role_mail_guest;
 extern const struct driver mail_driver;
+extern const struct role role_batch, role_storage, role_netserver, role_netclient;
+extern const struct role_guest_ops role_batch_guest, role_storage_guest, role_netserver_guest,
+    role_netclient_guest;
 extern const struct role role_infra, role_web;
 extern const struct role_guest_ops role_infra_guest, role_web_guest;
 extern const struct driver web_driver;

@@ -6,8 +6,9 @@
 
 #include "tiles/roles/registry.h"
 
-static const struct role *const roles[] = {&role_infra,    &role_web,  &role_app,
-                                           &role_database, &role_mail, NULL};
+static const struct role *const roles[] = {
+    &role_infra, &role_web,     &role_app,       &role_database,  &role_mail,
+    &role_batch, &role_storage, &role_netserver, &role_netclient, NULL};
 
 const struct role *const *role_all(void)
 {
