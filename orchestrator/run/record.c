@@ -10,70 +10,13 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/text.h"
+#include "orchestrator/run/role_row.h"
 #include "orchestrator/run/steps.h"
 #include "tiles/load/schedule.h"
-
-_Static_assert(SPEC_LIMITS_MAX <= VT_RECORD_LIMITS_MAX &&
-                   SPEC_OPERATIONS_MAX <= VT_RECORD_OPERATIONS_MAX &&
-                   SPEC_TILES_MAX <= VT_RECORD_TILES_MAX,
-               "what a spec can hold has room in the record");
 
 int64_t run_load_rate(const struct run *run, const struct run_vm *vm)
 {
     return (int64_t)((__int128)vm->spec->load.rate * run->settings.load / 1000000);
-}
-
-static size_t copy_limits(const struct spec_limit *from, size_t n, struct vt_record_limit *to)
-{
-    for (size_t i = 0; i < n; i++)
-        to[i] = (struct vt_record_limit){from[i].percentile, from[i].limit_ns};
-    return n;
-}
-
-/* What is due in the measure phase: of jobs in windows no rate tells that. */
-static int64_t work_rate(const struct run *run, const struct run_vm *vm)
-{
-    struct jobs_order order;
-    int64_t from_ns;
-    uint64_t due;
-
-    jobs_order_make(&order, vm->tile, vm->spec, run->settings.preset, run->settings.load);
-    from_ns = order.times.ramp_ns + order.times.warm_ns;
-    due = jobs_order_due(&order, from_ns, from_ns + order.times.measure_ns);
-    return (int64_t)((__int128)due * 1000000 * VT_NS_PER_S / order.times.measure_ns);
-}
-
-static void record_role(const struct run *run, const struct run_vm *vm, struct vt_record_role *ret)
-{
-    const struct spec_load *load = &vm->spec->load;
-
-    memset(ret, 0, sizeof(*ret));
-    ret->tile = vm->tile;
-    vt_text_copy(ret->role, sizeof(ret->role), vm->role->name);
-    ret->scored = vm->spec->scored;
-    ret->driven = vm->spec->driven;
-    if (!ret->driven)
-        return;
-    ret->loop = load->loop == SPEC_LOOP_CLOSED ? VT_RECORD_LOOP_CLOSED : VT_RECORD_LOOP_OPEN;
-    ret->rate = run_load_rate(run, vm);
-    ret->divisor = (int64_t)((__int128)load->divisor * run->settings.load / 1000000);
-    if (vm->spec->works)
-        ret->rate = ret->divisor = work_rate(run, vm);
-    ret->weight = load->weight;
-    ret->good_limit_ns = load->good_limit_ns;
-    ret->error_share_max = load->error_share_max;
-    ret->wake_lag_p99_max_ns = load->wake_lag_p99_max_ns;
-    ret->nlimits = copy_limits(load->limits, load->nlimits, ret->limits);
-    for (size_t i = 0; i < load->noperations && i < VT_RECORD_OPERATIONS_MAX; i++) {
-        const struct spec_operation *from = &load->operations[i];
-        struct vt_record_operation *to = &ret->operations[ret->noperations++];
-
-        vt_text_copy(to->name, sizeof(to->name), from->name);
-        to->nlimits = copy_limits(from->limits, from->nlimits, to->limits);
-        to->good_limit_ns = from->good_limit_ns;
-        to->min_bytes_per_s[0] = from->min_bytes_per_s[0];
-        to->min_bytes_per_s[1] = from->min_bytes_per_s[1];
-    }
 }
 
 struct settings_put {
@@ -141,7 +84,8 @@ int run_record_plan(struct run *run, struct vt_error *err)
     for (unsigned i = 0; ret == 0 && i < run->nvms; i++) {
         struct vt_record_role role;
 
-        record_role(run, &run->vms[i], &role);
+        run_role_row(run->vms[i].spec, run->vms[i].tile, run->settings.preset, run->settings.load,
+                     &role);
         ret = record_put_role(run->record, &role, err);
     }
     return ret;
