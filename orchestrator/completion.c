@@ -114,6 +114,8 @@ static const char head[] =
 
 void completion_write_bash(const struct command *table, size_t n, struct vt_buf *out)
 {
+    VT_AUTO_BUF struct vt_buf verbs = VT_BUF_INIT(4096);
+
     vt_buf_adds(out, head);
     vt_buf_adds(out, "        mapfile -t COMPREPLY < <(compgen -W '");
     for (size_t i = 0; i < n; i++)
@@ -122,7 +124,10 @@ void completion_write_bash(const struct command *table, size_t n, struct vt_buf 
                 "--help --version' -- \"$word\")\n        return\n    fi\n    case $command in\n");
     for (size_t i = 0; i < n; i++) {
         vt_buf_printf(out, "    %s)\n        verbs='", table[i].name);
-        completion_verbs(&table[i], out);
+        completion_verbs(&table[i], &verbs);
+        if (verbs.data)
+            vt_buf_adds(out, verbs.data);
+        vt_buf_reset(&verbs);
         vt_buf_adds(out, "'\n        options='");
         add_options(table[i].use, true, true, out);
         vt_buf_adds(out, "'\n        valued='");

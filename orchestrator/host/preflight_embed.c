@@ -23,7 +23,7 @@ static void check_holder(const struct preflight_needs *needs, struct preflight *
         holder.pid == 0)
         return;
     preflight_findf(preflight, PREFLIGHT_ERROR, "host",
-                    "wait for that run (`vtile watch` follows it, `vtile attach` can end it)",
+                    "wait for that run: `vtile watch` follows it, `vtile attach` can end it",
                     "the embedded host %s is in use by run %s (pid %d)", needs->embed_root,
                     holder.run[0] ? holder.run : "?", (int)holder.pid);
 }

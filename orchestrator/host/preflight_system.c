@@ -56,7 +56,7 @@ static void check_range(const struct preflight_needs *needs, struct preflight *p
             snprintf(who, sizeof(who), " (pid %d)", (int)holder);
         preflight_findf(
             preflight, PREFLIGHT_ERROR, "host",
-            "wait for that run (`vtile watch` follows it, `vtile attach` can end it); or " NOT_HERE,
+            "wait for that run (`vtile watch` follows it, `vtile attach` can end it), or " NOT_HERE,
             "the addresses " NET_RANGE " of this machine are in use by run %s%s", ours ? hex : "?",
             who);
     } else if (ours) {

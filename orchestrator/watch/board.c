@@ -75,7 +75,8 @@ static int add_limits(struct board_role *role, bool by_operation, struct vt_erro
     return 0;
 }
 
-/* How a limit stands, by the rule of results/qos.c, on counts instead of values. */
+/* How a limit stands, by the rule of results/qos.c, on counts instead of values. One error among a
+ * few requests is not yet a limit broken. */
 static enum watch_mark judge(const struct board_limit *limit)
 {
     uint64_t low = 0, high = 0, wanted;
@@ -89,6 +90,8 @@ static enum watch_mark judge(const struct board_limit *limit)
     qos_interval(limit->n, limit->share, &low, &high);
     if (limit->within < (high > 0 ? wanted : low))
         return WATCH_BROKEN;
+    if (limit->kind == QOS_ERRORS && limit->within >= wanted)
+        return WATCH_OK; /* a share of errors is what it is, however few requests there were */
     return high > 0 ? WATCH_OK : WATCH_UNDECIDED;
 }
 

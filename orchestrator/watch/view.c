@@ -215,9 +215,9 @@ static void paint_tile(const struct watch_tile *tile, unsigned columns, bool col
     print_hundredths(score, sizeof(score), tile->score);
     print_hundredths(rate, sizeof(rate), tile->rate);
     print_p95(p95, sizeof(p95), tile->p95_ns);
-    snprintf(line, sizeof(line), "%6u  %-9s %7s %8s %9s %9llu  %s", tile->tile, mark, score, rate,
+    snprintf(line, sizeof(line), "%5u  %-9s %7s %8s %8s %8llu  %s", tile->tile, mark, score, rate,
              p95, (unsigned long long)tile->not_good, tile->tightest);
-    first = 8;
+    first = 7;
     last = first + (unsigned)strlen(mark);
     if (!colour || !mark_colours[tile->mark][0] || last >= columns) {
         add_line(out, line, columns);
@@ -239,8 +239,7 @@ unsigned watch_view_paint(const struct watch_view *view, unsigned columns, unsig
     paint_head(view, columns, out);
     if (view->ntiles == 0 || most < 3)
         return lines;
-    add_line(out, "  tile  QoS         score   rate/s    p95 ms  not good  tightest limit",
-             columns);
+    add_line(out, " tile  QoS         score   rate/s   p95 ms not good  tightest limit", columns);
     lines++;
     room = most - lines;
     shown = view->ntiles <= room ? view->ntiles : room - 1;
