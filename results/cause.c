@@ -15,7 +15,7 @@
 
 const char *cause_code_name(enum cause_code code)
 {
-    static const char *const names[] = {"oom-kill",       "memory", "memory-pressure",
+    static const char *const names[] = {"oom-kill",       "memory", "memory-pressure", "silent",
                                         "generator-late", "cpu",    "host-cpu"};
 
     return names[code];
@@ -196,11 +196,44 @@ static void rule_cpu(struct search *search, const struct samples_series *idle)
     add(search, is_host(idle->source) ? CAUSE_HOST_CPU : CAUSE_CPU, idle, &stretch, text);
 }
 
+/* A guest that is stopped, gone or starved says nothing. Its longest silence in the window. */
+static void rule_silent(struct search *search, const struct samples_series *series)
+{
+    const struct samples_axis *axis = &search->samples->axis;
+    struct stretch stretch = {.first_s = -1};
+    int64_t since = -1, length;
+    char text[240];
+
+    for (size_t i = 0; i < axis->bins; i++) {
+        if (!in_window(axis, i) || !isnan(series->values[i])) {
+            since = -1;
+            continue;
+        }
+        if (since < 0)
+            since = (int64_t)i * axis->bin_s;
+        length = ((int64_t)i + 1) * axis->bin_s - since;
+        if (length > stretch.seconds) {
+            stretch.seconds = length;
+            stretch.first_s = since;
+        }
+    }
+    /* Where bins are long, a whole one without a sample is a long silence too. */
+    if (stretch.seconds < CAUSE_SILENT_S)
+        return;
+    stretch.worst = (double)stretch.seconds;
+    snprintf(text, sizeof(text),
+             "%s was silent: not one sample came from it for %" PRId64 " s (stopped, gone, or"
+             " without CPU)",
+             series->source, stretch.seconds);
+    add(search, CAUSE_SILENT, series, &stretch, text);
+}
+
 static const struct {
     const char *pattern;
     void (*look)(struct search *search, const struct samples_series *series);
 } rules[] = {
     {"mem.available_bytes", rule_memory},
+    {"mem.available_bytes", rule_silent},
     {"psi.memory.some", rule_pressure},
     {"mem.oom*", rule_oom},
     {"oom_kill*", rule_oom},

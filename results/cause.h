@@ -27,6 +27,7 @@
 #define CAUSE_IDLE_SHARE 0.05     /* of its CPUs' time: less is saturated */
 #define CAUSE_WINDOW_SHARE 0.10   /* of the window that CPU or pressure must be beyond these ... */
 #define CAUSE_SECONDS_MIN 5       /* ... and so many seconds */
+#define CAUSE_SILENT_S 5          /* without a sample, where one a second is due */
 #define CAUSE_MAX 64              /* more are counted */
 
 /* The strongest first. */
@@ -34,6 +35,7 @@ enum cause_code {
     CAUSE_OOM_KILL,
     CAUSE_MEMORY,
     CAUSE_MEMORY_PRESSURE,
+    CAUSE_SILENT,
     CAUSE_GENERATOR,
     CAUSE_CPU,
     CAUSE_HOST_CPU,

@@ -6,9 +6,9 @@
 #include "results/report/parts.h"
 #include "results/score.h"
 
-static const char *const heads[] = {"tile",   "role",           "operation", "limit on", "#limit",
-                                    "#value", "#95 % interval", "#requests", "#beyond",  "state",
-                                    NULL};
+static const char *const heads[] = {"state",     "tile",    "role",   "operation",
+                                    "limit on",  "#limit",  "#value", "#95 % interval",
+                                    "#requests", "#beyond", NULL};
 
 static void put_kind(const struct report *report, const struct qos_line *line)
 {
@@ -32,7 +32,9 @@ static void put_line(const struct report *report, const struct qos_line *line)
 {
     struct vt_buf *out = report->out;
 
-    vt_buf_printf(out, "<tr><td>%u</td>", line->tile);
+    vt_buf_adds(out, "<tr><td>");
+    report_put_state(report, line->state);
+    vt_buf_printf(out, "</td><td>%u</td>", line->tile);
     html_cell(out, line->role);
     html_cell(out, *line->operation ? line->operation : "all");
     put_kind(report, line);
@@ -47,9 +49,7 @@ static void put_line(const struct report *report, const struct qos_line *line)
     vt_buf_adds(out, "</td>");
     html_number(out, "%" PRIu64, line->n);
     html_number(out, "%" PRIu64, line->beyond);
-    vt_buf_adds(out, "<td>");
-    report_put_state(report, line->state);
-    vt_buf_adds(out, "</td></tr>\n");
+    vt_buf_adds(out, "</tr>\n");
 }
 
 static void put_more(const struct report *report, size_t more)

@@ -10,6 +10,10 @@
 #include "results/report/parts.h"
 
 #define NPERCENTILES 3
+/* A bin shall hold so many requests that its p95 is not its slowest one, but a line shall have so
+ * many points that its course is seen. */
+#define BIN_REQUESTS 40
+#define POINTS_MIN 14
 
 static const int64_t percentiles[NPERCENTILES] = {500000, 950000, 990000};
 
@@ -107,11 +111,27 @@ static void start(struct course *course, const struct samples_axis *axis)
 
 /* --- charts --- */
 
+static struct samples_axis cut_axis(const struct samples_axis *all,
+                                    const struct vt_record_role *role)
+{
+    struct samples_axis axis = *all;
+    int64_t wanted_s = role->rate > 0 ? (int64_t)BIN_REQUESTS * 1000000 / role->rate + 1 : 1;
+    int64_t most_s = axis.end_s / POINTS_MIN;
+
+    if (wanted_s > most_s)
+        wanted_s = most_s;
+    if (wanted_s > axis.bin_s)
+        axis.bin_s = wanted_s;
+    axis.bins = (size_t)((axis.end_s + axis.bin_s - 1) / axis.bin_s);
+    return axis;
+}
+
 static void start_chart(const struct report *report, struct svg_chart *chart,
-                        const struct svg_mark *marks, size_t nmarks, const char *title)
+                        const struct samples_axis *axis, const struct svg_mark *marks,
+                        size_t nmarks, const char *title)
 {
     *chart = (struct svg_chart){.title = title,
-                                .axis = &report->samples.axis,
+                                .axis = axis,
                                 .phases = report->phases,
                                 .nphases = report->nphases,
                                 .marks = marks,
@@ -175,21 +195,22 @@ static void put_rates(const struct report *report, const struct vt_record_role *
 static int put_role(const struct report *report, const struct vt_record_role *role,
                     struct course *course, const struct svg_mark *marks, size_t nmarks)
 {
-    const struct samples_axis *axis = &report->samples.axis;
+    const struct samples_axis axis = cut_axis(&report->samples.axis, role);
     struct svg_chart chart;
-    char title[96];
+    char title[128];
     int r;
 
-    start(course, axis);
-    r = record_walk_load(report->reader, role->tile, role->role, 0, axis->end_s, axis->bin_s,
-                         on_bin, course, report->err);
+    start(course, &axis);
+    r = record_walk_load(report->reader, role->tile, role->role, 0, axis.end_s, axis.bin_s, on_bin,
+                         course, report->err);
     if (r < 0)
         return r;
-    snprintf(title, sizeof(title), "%s: response time", role->role);
-    start_chart(report, &chart, marks, nmarks, title);
+    snprintf(title, sizeof(title), "%s: response time, in steps of %lld s", role->role,
+             (long long)axis.bin_s);
+    start_chart(report, &chart, &axis, marks, nmarks, title);
     put_times(report, role, course, &chart);
-    snprintf(title, sizeof(title), "%s: requests", role->role);
-    start_chart(report, &chart, marks, nmarks, title);
+    snprintf(title, sizeof(title), "%s: requests a second", role->role);
+    start_chart(report, &chart, &axis, marks, nmarks, title);
     put_rates(report, role, course, &chart);
     return 0;
 }

@@ -313,8 +313,9 @@ static int put_tiles(const struct report *report)
                     "<p>No load stands in this record: there is no course to draw.</p>\n");
     } else {
         vt_buf_printf(report->out,
-                      "<p class=\"note\">Time is in seconds since the load's start; a point stands"
-                      " for %lld s. Bands are phases, the framed one is the measure window [%lld,"
+                      "<p class=\"note\">Time is in seconds since the load's start; machines are"
+                      " shown in steps of %lld s. Bands are phases, the framed one is the measure "
+                      "window [%lld,"
                       " %lld). Upright lines are warnings and errors. A line that is interrupted"
                       " has no samples there.%s</p>\n",
                       (long long)axis->bin_s, (long long)axis->from_s, (long long)axis->to_s,

@@ -67,7 +67,7 @@ const char report_style[] =
     ".l2{stroke:var(--c);stroke-dasharray:2 3}.l3{stroke:var(--d);stroke-dasharray:9 3 2 3}"
     ".l4{stroke:var(--fg)}.l5{stroke:var(--dim);stroke-dasharray:7 3}.l6{stroke:var(--bad);"
     "stroke-dasharray:2 3}.l7{stroke:var(--un);stroke-dasharray:9 3 2 3}"
-    ".lim{stroke:var(--lim);stroke-dasharray:1 4;stroke-width:1.5}.ev1{stroke:var(--un);"
+    ".lim{stroke:var(--lim);stroke-dasharray:14 5;stroke-width:1}.ev1{stroke:var(--un);"
     "stroke-width:1}.ev2{stroke:var(--bad);stroke-width:1.5}.ph{fill:var(--band)}"
     ".win{fill:var(--win);stroke:var(--a);stroke-width:1;vector-effect:non-scaling-stroke}\n"
     "@media(max-width:40rem){body{padding:.5rem .6rem 2rem}.plot{grid-template-columns:3.6rem 1fr}"

@@ -7,6 +7,9 @@
 
 #include "results/report/html.h"
 
+/* Shares are of intervals that are not quite a second long. */
+#define SHARE_WHOLE 1.1
+
 /* --- scales --- */
 
 int svg_y(const struct svg_scale *scale, double value)
@@ -30,7 +33,7 @@ struct svg_scale svg_linear(double max, enum svg_unit unit)
     struct svg_scale scale = {.max = 1};
     double power;
 
-    if (!(max > 0) || !isfinite(max))
+    if (!(max > 0) || !isfinite(max) || (unit == SVG_SHARE && max < SHARE_WHOLE))
         return scale;
     if (unit == SVG_BYTES || unit == SVG_BYTES_PER_SECOND) {
         while (scale.max < max)

@@ -29,7 +29,8 @@ struct svg_scale {
 };
 /* 0 is the top: max and beyond; SVG_HEIGHT the bottom. */
 int svg_y(const struct svg_scale *scale, double value);
-/* 0 to max, 1, 2 or 5 times a power of ten (bytes: a power of two); to 1 where max is none. */
+/* 0 to max, 1, 2 or 5 times a power of ten (bytes: a power of two); to 1 where max is none,
+ * and for shares up to one. */
 struct svg_scale svg_linear(double max, enum svg_unit unit);
 /* Whole decades around both, at least one. */
 struct svg_scale svg_decades(double min, double max);
