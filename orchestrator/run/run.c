@@ -212,7 +212,7 @@ static int tell_result(struct run *run, struct vt_error *err)
         vt_buf_adds(&out, "\n");
     } else {
         result_write_text(&run->result, &out);
-        vt_buf_printf(&out, "archive: %s\n", run->archive_path);
+        run_print_places(run, &out);
     }
     ret = vt_buf_check(&out, "print the result", err);
     if (ret < 0)

@@ -85,6 +85,7 @@ struct run {
     char results[VT_PATH_MAX];
     char record_folder[VT_PATH_MAX], record_path[VT_PATH_MAX]; /* while it is written */
     char archive_path[VT_PATH_MAX];
+    char report_path[VT_PATH_MAX]; /* "": none was written */
 
     /* open objects */
     struct vt_loop loop;

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/scope.h"
 #include "base/text.h"
+#include "orchestrator/results_report.h"
 #include "orchestrator/run/steps.h"
 
 #define CONSOLE_BYTES_MAX (256 * 1024)
@@ -80,6 +81,36 @@ static int add_own_reader(struct run *run, const char *folder, struct vt_error *
     return ret;
 }
 
+/* The archive holds all of it: a run without its report has lost nothing. What is encrypted for
+ * others gets none in plain text beside it. */
+static void write_report(struct run *run, const struct archive_key *key)
+{
+    struct record_reader *reader = NULL;
+    struct vt_error err = VT_ERROR_INIT;
+    char path[VT_PATH_MAX];
+    int ret;
+
+    if (archive_recipients_count(run->recipients) > 0 ||
+        !results_report_path(run->archive_path, path, sizeof(path)))
+        return;
+    ret = record_open_read(run->record_path, &reader, &err);
+    if (ret == 0)
+        ret = results_report_write(reader, run->archive_path, archive_key_fingerprint(key), path,
+                                   &err);
+    record_reader_close(reader);
+    if (ret < 0)
+        run_note(run, VT_LEVEL_WARNING, "no report: %s", err.text);
+    else
+        vt_text_copy(run->report_path, sizeof(run->report_path), path);
+}
+
+void run_print_places(const struct run *run, struct vt_buf *out)
+{
+    if (*run->report_path)
+        vt_buf_printf(out, "report:  %s\n", run->report_path);
+    vt_buf_printf(out, "archive: %s\n", run->archive_path);
+}
+
 static int start_seal(struct run *run, struct vt_error *err)
 {
     struct archive_key *key = NULL;
@@ -96,6 +127,8 @@ static int start_seal(struct run *run, struct vt_error *err)
         ret = add_own_reader(run, folder, err);
     if (ret == 0)
         ret = archive_seal(run->record_path, run->archive_path, key, run->recipients, err);
+    if (ret == 0)
+        write_report(run, key);
     archive_key_free(key);
     if (ret < 0)
         return vt_error_wrap(err, "seal the archive");

@@ -188,7 +188,7 @@ static void write_last_words(const struct run *run, int exit_code, struct vt_buf
         result_write_json(&run->result, run->archive_path, out);
         vt_buf_adds(out, "\n");
         result_write_text(&run->result, &text);
-        vt_buf_printf(&text, "archive: %s\n", run->archive_path);
+        run_print_places(run, &text);
     }
     vt_json_message(&w, out, "end");
     vt_json_string(&w, "run", run->id);

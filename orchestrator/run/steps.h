@@ -45,6 +45,8 @@ void run_prepare_guest(struct run_vm *vm,
                        void (*prepared)(struct run_vm *vm, const struct vt_error *err));
 /* seal.c: what is on its console, into the record. */
 void run_keep_console(const struct run_vm *vm);
+/* seal.c: the last lines of a sealed run: its report, then its archive. */
+void run_print_places(const struct run *run, struct vt_buf *out);
 /* restart.c: an emulator of the host has ended (of host_settings); the agent of a VM has come. */
 void run_vm_stopped(void *ctx, const char *uuid);
 void run_vm_came_back(struct run_vm *vm);
@@ -96,6 +98,10 @@ void run_put_answer(struct run *run, const char *prefix, const char *who, const 
 int run_samples_start(struct run *run, struct vt_error *err); /* T0 is known */
 void run_samples_stop(struct run *run);
 void run_samples_close(struct run *run);
+
+/* check.c: a piece of a log, if it is one of a bitmap: into the record. False: it is of none. */
+bool run_take_bitmap(struct run *run, const struct run_vm *vm, const char *agent, const char *name,
+                     const void *data, size_t len);
 
 /* A piece of a log into the event stream. vm NULL: not of a guest. */
 void run_emit_log(struct run *run, const struct run_vm *vm, const char *source, const char *name,
