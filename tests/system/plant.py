@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""plant.py RECORD JUDGE: plants each fault in a copy of a real record; the verdict must name it, with its
+grade and number, and besides it only what it named before."""
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+
+WINDOW = ("time_ns >= (SELECT CAST(value AS INTEGER) FROM meta WHERE key='load.t0_ns')"
+          " + (SELECT from_s FROM schedule LIMIT 1) * 1000000000")
+GUEST = "(SELECT name FROM agent WHERE duty='guest' ORDER BY name LIMIT 1)"
+CPU = f"(SELECT id FROM series WHERE name='cpu.user' AND source={GUEST})"
+HOST = "(SELECT id FROM series WHERE name='cpu.user' AND source='host.1' AND tile=0)"
+EVENT = ("INSERT INTO event(type, level, time_ns, tile, source, text, planned_ns) "
+         "VALUES('agent', 2, 0, 0, 'web-1', 'silent', 0)")
+
+# code, grade, number (None: any), SQL
+FAULTS = [
+    ("no-stable-storage", "DEGRADED", 0, "UPDATE meta SET value='tmpfs' WHERE key='storage'"),
+    ("emulated-cpu", "DEGRADED", 0, "UPDATE meta SET value='tcg' WHERE key='accel'"),
+    ("client-on-host", "DEGRADED", 0, "UPDATE meta SET value='host' WHERE key='client'"),
+    ("clock-uncertain", "DEGRADED", 60_000_000,
+     "UPDATE agent SET rtt_ns=120000000 WHERE duty='client'"),
+    ("clock-moved", "DEGRADED", None,
+     "UPDATE agent SET clock_offset_ns=clock_offset_ns + 1000000000 WHERE duty='client'"),
+    ("clock-moved", "DEGRADED", None,
+     f"UPDATE agent SET clock_offset_ns=clock_offset_ns - 3000000000 WHERE name={GUEST}"),
+    ("samples-lost", "DEGRADED", None,
+     f"DELETE FROM sample WHERE series IN {CPU} AND {WINDOW} AND id % 2 = 0"),
+    ("samples-lost", "DEGRADED", 60, f"DELETE FROM sample WHERE series IN {HOST}"),
+    ("tuning-drifted", "DEGRADED", 1,
+     "INSERT INTO meta VALUES('tuning.drift.cat', 'L3:0=f wanted, ff found, 12.3 s to 20 s')"),
+    ("record-overflow", "INVALID", 5, "UPDATE meta SET value='5' WHERE key='record.lost'"),
+    ("record-unclosed", "INVALID", 0, "DELETE FROM meta WHERE key='record.lost'"),
+    ("unfinished", "INVALID", 0, "DELETE FROM meta WHERE key='ended'"),
+    ("interrupted", "INVALID", 0, "UPDATE meta SET value='interrupted' WHERE key='ended'"),
+    ("failed", "INVALID", 0, "UPDATE meta SET value='failed: disk full' WHERE key='ended'"),
+    ("facts-missing", "INVALID", 0, "DELETE FROM meta WHERE key='accel'"),
+    ("offered-off", "INVALID", -7, "UPDATE schedule SET window_steps=window_steps + 7"),
+    ("counts-off", "INVALID", 3, "UPDATE totals SET intended=intended + 3"),
+    ("sent-early", "INVALID", 2, "UPDATE totals SET early=2"),
+    ("no-load", "INVALID", 0, "DELETE FROM schedule"),
+    ("agent-lost", "INVALID", 0, EVENT),
+]
+
+
+def judged(judge, record):
+    out = subprocess.run([judge, record], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return json.loads(out)["reasons"]
+
+
+def main():
+    record, judge = sys.argv[1:]
+    before = {r["code"] for r in judged(judge, record)}
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "record.sqlite")
+        for code, grade, number, sql in FAULTS:
+            shutil.copy(record, path)
+            os.chmod(path, 0o600)
+            db = sqlite3.connect(path)
+            assert db.execute(sql).rowcount > 0, f"{code}: nothing was planted"
+            db.commit()
+            db.close()
+            reasons = judged(judge, path)
+            found = [r for r in reasons if r["code"] == code]
+            assert found, (code, reasons)
+            assert all(r["grade"] == grade for r in found), found
+            assert number is None or number in [r["number"] for r in found], (number, found)
+            more = {r["code"] for r in reasons} - before - {code}
+            assert not more, (code, more)
+    print(f"{len(FAULTS)} faults found by name; before: {', '.join(sorted(before))}")
+
+
+main()

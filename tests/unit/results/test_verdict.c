@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Each rule of docs/verdict.md at its bound: on it nothing is said, beyond it the reason with its
+ * number. */
+#include <stdio.h>
+#include <string.h>
+
+#include "sample.h"
+
+#include "base/clock.h"
+#include "base/scope.h"
+#include "results/result.h"
+
+#define T0_NS (1000 * VT_NS_PER_S)
+#define WINDOW_S 200 /* 5 % of it are 10 */
+
+static const struct sample_role roles[] = {
+    {"web", VT_RECORD_LOOP_OPEN, true, 9000000, 1000000, 9, 0, 0, 0},
+};
+static const struct sample whole = {1, roles, VT_COUNT(roles), WINDOW_S, "complete", "kvm"};
+
+/* What differs from a record without a fault. */
+struct fault {
+    const char *meta, *value; /* of meta, besides */
+    int64_t rtt_ns;           /* of both agents, at begin and end */
+    int64_t client_moved_ns, guest_moved_ns;
+    int guest_missing, host_missing; /* samples of the window */
+    struct vt_event event;
+};
+
+static void put_samples(struct vt_sink *sink, const char *source, unsigned tile, int missing)
+{
+    for (int64_t second = 0; second < WINDOW_S + 4; second++) {
+        struct vt_event event = {.type = VT_EVENT_SAMPLE,
+                                 .time_ns = T0_NS + second * VT_NS_PER_S + VT_NS_PER_MS,
+                                 .tile = tile,
+                                 .source = source,
+                                 .series = "cpu.user",
+                                 .value = 0.5};
+        if (second >= 2 && second < 2 + missing)
+            continue;
+        sink->take(sink, &event);
+    }
+}
+
+static void put_clocks(struct record *record, const struct fault *fault)
+{
+    struct vt_record_agent client = {"client-1", "client", 0, 1000 + fault->client_moved_ns,
+                                     fault->rtt_ns};
+    struct vt_record_agent guest = {"web-1", "guest", 1, -5000000 + fault->guest_moved_ns,
+                                    fault->rtt_ns};
+    char text[64];
+
+    snprintf(text, sizeof(text), "1000 %lld", (long long)fault->rtt_ns);
+    assert_ok(record_put_meta(record, RECORD_META_CLOCK_BEGIN "client-1", text, OK_ERR));
+    snprintf(text, sizeof(text), "-5000000 %lld", (long long)fault->rtt_ns);
+    assert_ok(record_put_meta(record, RECORD_META_CLOCK_BEGIN "web-1", text, OK_ERR));
+    assert_ok(record_put_agent(record, &client, OK_ERR));
+    assert_ok(record_put_agent(record, &guest, OK_ERR));
+}
+
+static void judge(const struct fault *fault, struct result *result)
+{
+    static unsigned number;
+    char name[32];
+    struct record_reader *reader = NULL;
+    struct record *record;
+    const char *path;
+
+    snprintf(name, sizeof(name), "verdict-%u", number++);
+    path = sample_path(name);
+    record = sample_record_open(path, &whole);
+    assert_ok(record_put_meta(record, RECORD_META_T0, "1000000000000", OK_ERR));
+    if (fault->meta)
+        assert_ok(record_put_meta(record, fault->meta, fault->value, OK_ERR));
+    put_clocks(record, fault);
+    put_samples(record_sink(record), "web-1", 1, fault->guest_missing);
+    put_samples(record_sink(record), "host.1", 0, fault->host_missing);
+    if (fault->event.text)
+        record_sink(record)->take(record_sink(record), &fault->event);
+    assert_ok(record_close(record, OK_ERR));
+    assert_ok(record_open_read(path, &reader, OK_ERR));
+    *result = (struct result){0};
+    assert_ok(result_compute(reader, result, OK_ERR));
+    record_reader_close(reader);
+}
+
+static void assert_nothing(const struct fault *fault)
+{
+    struct result result;
+
+    judge(fault, &result);
+    if (result.verdict.nreasons)
+        fail_msg("%s: %s", result.verdict.reasons[0].code, result.verdict.reasons[0].text);
+    assert_int_equal(result.verdict.grade, VERDICT_VALID);
+    result_dispose(&result);
+}
+
+/* Exactly this reason; words stand in its text. */
+static void assert_reason(const struct fault *fault, enum verdict_grade grade, const char *code,
+                          int64_t number, const char *words)
+{
+    const struct verdict_reason *reason;
+    struct result result;
+
+    judge(fault, &result);
+    assert_int_equal(result.verdict.nreasons, 1);
+    reason = &result.verdict.reasons[0];
+    assert_string_equal(reason->code, code);
+    assert_int_equal(reason->grade, grade);
+    assert_int_equal(result.verdict.grade, grade);
+    assert_int_equal(reason->number, number);
+    if (!strstr(reason->text, words))
+        fail_msg("'%s' does not say '%s'", reason->text, words);
+    result_dispose(&result);
+}
+
+static void test_without_fault(void **state)
+{
+    (void)state;
+    assert_nothing(&(struct fault){.rtt_ns = 400000});
+}
+
+/* 50 ms and, of a window that ends after 202 s, 0.202 s: what 500 ppm of both clocks make. */
+static void test_clock_moved(void **state)
+{
+    const int64_t bound = 252 * VT_NS_PER_MS, rtt = 400000;
+
+    (void)state;
+    assert_nothing(&(struct fault){.rtt_ns = rtt, .client_moved_ns = bound + rtt});
+    assert_reason(&(struct fault){.rtt_ns = rtt, .client_moved_ns = bound + rtt + 1},
+                  VERDICT_DEGRADED, "clock-moved", bound + 1, "client-1 moved by 0.252 s");
+    assert_nothing(&(struct fault){.rtt_ns = rtt, .guest_moved_ns = -(bound + rtt)});
+    assert_reason(&(struct fault){.rtt_ns = rtt, .guest_moved_ns = -(bound + rtt) - 1},
+                  VERDICT_DEGRADED, "clock-moved", bound + 1, "web-1 moved");
+    /* Far ends of what a record can say. */
+    assert_reason(&(struct fault){.rtt_ns = 0,
+                                  .meta = RECORD_META_CLOCK_BEGIN "infra-1",
+                                  .value = "9223372036854775807 0",
+                                  .client_moved_ns = INT64_MAX - 1000},
+                  VERDICT_DEGRADED, "clock-moved", INT64_MAX - 1000, "client-1 moved");
+}
+
+static void test_clock_uncertain(void **state)
+{
+    struct result result;
+
+    (void)state;
+    assert_nothing(&(struct fault){.rtt_ns = 100 * VT_NS_PER_MS});
+    assert_reason(&(struct fault){.rtt_ns = 102 * VT_NS_PER_MS}, VERDICT_DEGRADED,
+                  "clock-uncertain", 51 * VT_NS_PER_MS, "client-1 is known to 51 ms");
+    judge(&(struct fault){.rtt_ns = 1002 * VT_NS_PER_MS}, &result); /* of both */
+    assert_int_equal(result.verdict.nreasons, 2);
+    assert_int_equal(result.verdict.reasons[1].number, 501 * VT_NS_PER_MS);
+    assert_non_null(strstr(result.verdict.reasons[1].text, "web-1"));
+    result_dispose(&result);
+}
+
+static void test_samples_lost(void **state)
+{
+    (void)state;
+    assert_nothing(&(struct fault){.guest_missing = 10, .host_missing = 10});
+    assert_reason(&(struct fault){.guest_missing = 11}, VERDICT_DEGRADED, "samples-lost", 11,
+                  "web-1: 11 of 200 seconds");
+    assert_reason(&(struct fault){.host_missing = WINDOW_S}, VERDICT_DEGRADED, "samples-lost",
+                  WINDOW_S, "host.1: 200 of 200 seconds");
+}
+
+static void test_facts(void **state)
+{
+    (void)state;
+    assert_reason(&(struct fault){.meta = RECORD_META_ACCEL, .value = "tcg"}, VERDICT_DEGRADED,
+                  "emulated-cpu", 0, "emulated");
+    assert_reason(&(struct fault){.meta = RECORD_META_STORAGE, .value = "tmpfs"}, VERDICT_DEGRADED,
+                  "no-stable-storage", 0, "wrote to memory");
+    assert_reason(&(struct fault){.meta = RECORD_META_CLIENT, .value = "host"}, VERDICT_DEGRADED,
+                  "client-on-host", 0, "shared its CPUs");
+    assert_reason(&(struct fault){.meta = RECORD_META_TUNING_DRIFT "cat",
+                                  .value = "L3:0=f wanted, ff found, 12.3 s to 20 s"},
+                  VERDICT_DEGRADED, "tuning-drifted", 1, "cat: L3:0=f wanted");
+}
+
+static void test_ends(void **state)
+{
+    (void)state;
+    assert_reason(&(struct fault){.meta = RECORD_META_ENDED, .value = "interrupted"},
+                  VERDICT_INVALID, "interrupted", 0, "interrupted");
+    assert_reason(&(struct fault){.meta = RECORD_META_ENDED, .value = "failed: no space"},
+                  VERDICT_INVALID, "failed", 0, "no space");
+    assert_reason(&(struct fault){.meta = RECORD_META_ENDED, .value = "?"}, VERDICT_INVALID,
+                  "unfinished", 0, "'?'");
+}
+
+static void test_events(void **state)
+{
+    struct fault lost = {.event = {.type = VT_EVENT_AGENT,
+                                   .level = VT_LEVEL_ERROR,
+                                   .tile = 1,
+                                   .source = "web-1",
+                                   .text = "silent for 10 s"}};
+    struct fault own = {.event = {.type = VT_EVENT_VERDICT,
+                                  .level = VT_LEVEL_ERROR,
+                                  .series = "lost-acknowledged",
+                                  .value = 3,
+                                  .text = "3 acknowledged orders are missing"}};
+
+    (void)state;
+    assert_reason(&lost, VERDICT_INVALID, "agent-lost", 0, "web-1: silent for 10 s");
+    assert_reason(&own, VERDICT_INVALID, "lost-acknowledged", 3, "3 acknowledged orders");
+    own.event.level = VT_LEVEL_WARNING;
+    assert_reason(&own, VERDICT_DEGRADED, "lost-acknowledged", 3, "3 acknowledged orders");
+}
+
+/* The sums of one role, apart from any record. */
+static void test_role(void **state)
+{
+    struct vt_record_role role = {.tile = 1, .role = "web", .wake_lag_p99_max_ns = VT_NS_PER_MS};
+    struct vt_record_schedule schedule = {.tile = 1, .window_steps = 100, .from_s = 2, .to_s = 6};
+    struct vt_record_totals totals = {.intended = 5, .good = 2, .early = 4};
+    struct record_sum *sum = calloc(1, sizeof(*sum));
+    struct verdict verdict = {0};
+    const char *const wanted[] = {"offered-off",    "counts-off", "wrong-answers",
+                                  "generator-late", "sent-early", "counts-off"};
+    const int64_t numbers[] = {-2, 3, 1, 0, 4, 3};
+
+    (void)state;
+    assert_non_null(sum);
+    sum->all.intended = 98;
+    sum->all.good = 94;
+    sum->all.wrong = 1;
+    vt_hist_init(&sum->all.wake_lag);
+    for (int i = 0; i < 98; i++)
+        vt_hist_record(&sum->all.wake_lag, i < 96 ? 1000 : 3 * VT_NS_PER_MS);
+    assert_ok(verdict_add_role(&verdict, &role, sum, &schedule, &totals, OK_ERR));
+    assert_int_equal(verdict.nreasons, VT_COUNT(wanted));
+    for (size_t i = 0; i < VT_COUNT(wanted); i++) {
+        assert_string_equal(verdict.reasons[i].code, wanted[i]);
+        if (numbers[i])
+            assert_int_equal(verdict.reasons[i].number, numbers[i]);
+    }
+    assert_int_equal(verdict.grade, VERDICT_INVALID);
+    /* 3 ms by a histogram whose error is at most 1/256. */
+    assert_in_range(verdict.reasons[3].number, 2988000, 3012000);
+    verdict_dispose(&verdict);
+    free(sum);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_without_fault),   cmocka_unit_test(test_clock_moved),
+        cmocka_unit_test(test_clock_uncertain), cmocka_unit_test(test_samples_lost),
+        cmocka_unit_test(test_facts),           cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_events),          cmocka_unit_test(test_role),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
