@@ -181,6 +181,8 @@ static int log_facts(const struct role_guest *guest, json_t *facts, struct vt_er
     file = fopen(path, "re");
     while (file && fgets(line, sizeof(line), file) && ftell(file) <= LOG_BYTES_MAX) {
         line[strcspn(line, "\n")] = '\0';
+        if (strstr(line, "Killed with signal 15"))
+            continue; /* of an orderly end before a restart */
         if (!strstr(line, "Error: ") && !strstr(line, "Warning: ") && !strstr(line, "Fatal: ") &&
             !strstr(line, "Panic: "))
             continue;

@@ -294,6 +294,8 @@ static void take_code(struct cursor c, struct imap_response *response)
         if (take_char(&c, ' ') && take_number(&c, &n[0]) && take_char(&c, ' ') &&
             take_number(&c, &n[1]))
             response->code = IMAP_APPENDUID;
+    } else if (take_word(&c, "EXPUNGEISSUED")) {
+        response->code = IMAP_EXPUNGEISSUED;
     } else if (take_word(&c, "CAPABILITY")) {
         response->login_disabled = lists_login_disabled(c);
     }

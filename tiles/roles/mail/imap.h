@@ -40,7 +40,14 @@ enum imap_kind {
     IMAP_OTHER, /* any other data: not looked into */
 };
 enum imap_status { IMAP_OK, IMAP_NO, IMAP_REFUSED /* BAD */, IMAP_BYE, IMAP_PREAUTH };
-enum imap_code { IMAP_CODE_NONE, IMAP_UIDVALIDITY, IMAP_UIDNEXT, IMAP_APPENDUID, IMAP_CODE_OTHER };
+enum imap_code {
+    IMAP_CODE_NONE,
+    IMAP_UIDVALIDITY,
+    IMAP_UIDNEXT,
+    IMAP_APPENDUID,
+    IMAP_EXPUNGEISSUED, /* RFC 5530: another session has expunged what was asked for */
+    IMAP_CODE_OTHER,
+};
 enum imap_body { IMAP_BODY_NONE, IMAP_BODY_NIL, IMAP_BODY_QUOTED, IMAP_BODY_LITERAL };
 enum imap_flags { IMAP_SEEN = 1, IMAP_DELETED = 2, IMAP_FLAG_OTHER = 4 };
 
