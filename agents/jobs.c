@@ -15,7 +15,7 @@
 #define T0_LATE_NS (10 * VT_NS_PER_S)
 #define T0_AHEAD_NS (3600 * VT_NS_PER_S)
 #define TICK_MS 250
-#define SECONDS_PER_TICK 200 /* of operations: below what the controller takes of one agent */
+#define SECONDS_PER_TICK 50 /* with a few operations each: below what is taken of one agent */
 
 /* --- on the thread --- */
 static bool stopping(void *ctx)

@@ -138,7 +138,7 @@ void tally_end(struct tally *t, int64_t at_ns, const char *why)
         t->until_ns = at_ns > 0 ? at_ns : 0;
     for (unsigned o = 0; o < t->role->noperations; o++) {
         struct tally_operation *operation = &t->operations[o];
-        for (int64_t s = operation->next_second; s * VT_NS_PER_S < t->until_ns; s++) {
+        for (int64_t s = t->next_second; s * VT_NS_PER_S < t->until_ns; s++) {
             struct tally_done lost = {.second = s, .outcome = STEP_FAILED};
             uint64_t due = due_in(t, o, s), told = due ? told_in(operation, s) : 0;
             for (; told < due && !t->overflowed; told++) {
@@ -203,20 +203,29 @@ static void take_second(struct tally *t, unsigned o, int64_t second)
     operation->nopen = left;
 }
 
-/* The next second of an operation that has something due in it and is complete, into the bin. */
-static bool next_complete(struct tally *t, unsigned o)
+/* Whether all that is due in that second, of all operations, has been told. */
+static bool is_complete(const struct tally *t, int64_t second, bool *ret_any)
 {
-    struct tally_operation *operation = &t->operations[o];
-    for (; operation->next_second * VT_NS_PER_S < t->until_ns; operation->next_second++) {
-        uint64_t due = due_in(t, o, operation->next_second);
-        if (due == 0)
-            continue;
-        if (told_in(operation, operation->next_second) < due)
+    *ret_any = false;
+    for (unsigned o = 0; o < t->role->noperations; o++) {
+        uint64_t due = due_in(t, o, second);
+        if (due > 0 && told_in(&t->operations[o], second) < due)
             return false;
-        take_second(t, o, operation->next_second++);
-        return true;
+        *ret_any |= due > 0;
     }
-    return false;
+    return true;
+}
+
+/* Passes over seconds with nothing due. False: the next one is not complete, or there is none. */
+static bool find_second(struct tally *t, int64_t *ret)
+{
+    bool found = false;
+    pthread_mutex_lock(&t->lock);
+    while (!found && t->next_second * VT_NS_PER_S < t->until_ns &&
+           is_complete(t, t->next_second, &found))
+        *ret = t->next_second++;
+    pthread_mutex_unlock(&t->lock);
+    return found;
 }
 
 unsigned tally_deliver(struct tally *t, unsigned max,
@@ -225,16 +234,16 @@ unsigned tally_deliver(struct tally *t, unsigned max,
                        void *ctx)
 {
     unsigned n = 0;
-    for (unsigned o = 0; o < t->role->noperations; o++) {
-        bool complete = true;
-        while (complete && n < max) {
+    int64_t second = 0;
+    for (; n < max && find_second(t, &second); n++) {
+        for (unsigned o = 0; o < t->role->noperations; o++) {
             pthread_mutex_lock(&t->lock);
-            complete = next_complete(t, o);
+            bool due = due_in(t, o, second) > 0;
+            if (due)
+                take_second(t, o, second);
             pthread_mutex_unlock(&t->lock);
-            if (!complete)
-                break;
-            take(ctx, o, &t->bin->second); /* the bin is this thread's alone */
-            n++;
+            if (due)
+                take(ctx, o, &t->bin->second); /* the bin is this thread's alone */
         }
     }
     return n;

@@ -2,8 +2,8 @@
 /*
  * tally: counts the operations that a guest has done for itself into seconds of intended time, as
  * the load engine's recorder counts a driver's (tiles/load/recorder.h): the same outcomes from the
- * same limits, the same four histograms. A second of an operation is delivered once all that is due
- * in it has been told, so seconds come in order.
+ * same limits, the same four histograms. A second is delivered once all that is due in it has been
+ * told, so seconds come in order, each with all of its operations.
  */
 #ifndef VTILE_AGENTS_TALLY_H
 #define VTILE_AGENTS_TALLY_H
@@ -24,10 +24,10 @@ struct tally {
     /* private */
     pthread_mutex_t lock; /* of all below and of totals */
     bool overflowed;
+    int64_t next_second; /* to be delivered */
     struct tally_operation {
         struct tally_done *open;
         size_t nopen, cap;
-        int64_t next_second;
     } operations[SPEC_OPERATIONS_MAX];
     struct tally_bin *bin;
 };
@@ -39,7 +39,7 @@ void tally_dispose(struct tally *tally);
 void tally_add(struct tally *tally, const struct role_done *done);
 /* All that was due before at_ns and has not been told has failed; nothing later is due. */
 void tally_end(struct tally *tally, int64_t at_ns, const char *why);
-/* Calls take for at most max seconds of operations that are complete; returns how many. */
+/* Calls take for each operation of at most max seconds that are complete; returns how many. */
 unsigned tally_deliver(struct tally *tally, unsigned max,
                        void (*take)(void *ctx, unsigned operation,
                                     const struct vt_load_second *second),

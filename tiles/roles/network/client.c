@@ -116,10 +116,22 @@ static void tell_stream(struct client *c, unsigned from, unsigned n,
 
         c->work->done(c->work->ctx, &done);
     }
-    c->streams++;
-    c->streams_failed += nseconds == 0;
 }
 
+/* Whole seconds that the stream before took more than it had are without a stream: else each would
+ * begin later than the one before. */
+static unsigned skip_lost(struct client *c, unsigned from, unsigned n)
+{
+    int64_t due_ns = c->work->t0_ns + c->stream.begin_ns + from * VT_NS_PER_S;
+    int64_t lost = late_by(due_ns) / VT_NS_PER_S;
+    unsigned skipped = lost < n ? (unsigned)lost : n;
+
+    if (skipped > 0)
+        tell_stream(c, from, skipped, NULL, 0, 0, "the stream before had not ended");
+    return skipped;
+}
+
+/* False: the work is to stop. */
 static bool run_stream(struct client *c, unsigned from, unsigned n)
 {
     int64_t due_ns = c->work->t0_ns + c->stream.begin_ns + from * VT_NS_PER_S, lag_ns;
@@ -151,6 +163,8 @@ static bool run_stream(struct client *c, unsigned from, unsigned n)
     }
     if (child.stopped)
         return false;
+    c->streams++;
+    c->streams_failed += nseconds == 0;
     tell_stream(c, from, n, seconds, nseconds, lag_ns, why);
     return true;
 }
@@ -161,9 +175,9 @@ static void *stream(void *arg)
     unsigned total = seconds_of(&c->stream), from = 0;
 
     while (from < total) {
-        unsigned n = probes_stream_s(total - from);
+        unsigned n = probes_stream_s(total - from), skipped = skip_lost(c, from, n);
 
-        if (!run_stream(c, from, n))
+        if (skipped < n && !run_stream(c, from + skipped, n - skipped))
             break;
         from += n;
     }
