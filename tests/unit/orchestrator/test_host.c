@@ -35,6 +35,8 @@ struct answer {
     int order;
 };
 struct fixture {
+    char stopped[32][37]; /* UUIDs, in order */
+    int nstopped;
     struct vt_loop loop;
     struct host *host;
     struct answer answers[64];
@@ -116,9 +118,18 @@ static void run_until(struct fixture *f, int answers)
     assert_int_equal(f->n, answers);
 }
 
+static void on_stopped(void *ctx, const char *uuid)
+{
+    struct fixture *f = ctx;
+
+    assert_true(f->nstopped < (int)VT_COUNT(f->stopped));
+    vt_text_copy(f->stopped[f->nstopped++], sizeof(f->stopped[0]), uuid);
+}
+
 static void open_host(struct fixture *f, int64_t deadline_ns)
 {
-    struct host_settings settings = {.uri = URI, .deadline_ns = deadline_ns};
+    struct host_settings settings = {
+        .uri = URI, .deadline_ns = deadline_ns, .stopped = on_stopped, .ctx = f};
 
     assert_int_equal(host_open(&f->loop, &settings, on_done, f, &f->host, NULL), 0);
     assert_int_equal(host_state(f->host), HOST_OPENING);
@@ -178,6 +189,43 @@ static void host_tells_who_it_is(void **state)
     assert_int_equal(f->answers[0].info.memory_bytes, 3ULL << 30);
     assert_true(pthread_equal(f->answers[0].thread, pthread_self()));
     assert_true(atomic_load(&points) > 0 && atomic_load(&points) % 2 == 0);
+    close_host(f);
+}
+
+/* More at once than there are threads for it; one is not there, which is success, too. */
+static void domains_go_side_by_side_and_each_end_is_told(void **state)
+{
+    enum { N = 2 * HOST_DESTROY_AT_ONCE + 1 };
+    struct fixture *f = *state;
+    char uuids[N + 1][37];
+
+    open_host(f, 0);
+    for (unsigned i = 0; i < N; i++) {
+        VT_AUTO_FREE char *xml = domain_xml(i + 1, "1a2b3c4d5e6f");
+
+        f->n = 0;
+        assert_int_equal(host_define_start(f->host, xml, on_done, f, NULL), 0);
+        run_until(f, 1);
+        vt_text_copy(uuids[i], sizeof(uuids[i]), f->answers[0].domain.uuid);
+    }
+    vt_text_copy(uuids[N], sizeof(uuids[N]), "6b7f4c1e-9a52-4d0e-8f3b-000000000001");
+    assert_int_equal(f->nstopped, 0);
+    f->n = 0;
+    assert_int_equal(host_destroy_all(f->host, (const char(*)[37])uuids, N + 1, on_done, f, NULL),
+                     0);
+    assert_int_equal(host_list_ours(f->host, NULL, on_done, f, NULL), 0);
+    run_until(f, 2);
+    assert_int_equal(f->answers[0].code, 0);
+    assert_int_equal(f->answers[1].ndomains, 0);
+    while (f->nstopped < N)
+        assert_true(uv_run(&f->loop.uv, UV_RUN_ONCE) || f->nstopped == N);
+    for (int i = 0; i < N; i++) {
+        int told = 0;
+
+        for (int j = 0; j < N; j++)
+            told += !strcmp(uuids[i], f->stopped[j]);
+        assert_int_equal(told, 1);
+    }
     close_host(f);
 }
 
@@ -487,6 +535,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(host_tells_who_it_is),
         T(unknown_host_fails_once_and_closes),
+        T(domains_go_side_by_side_and_each_end_is_told),
         T(domain_starts_is_listed_and_goes),
         T(wrong_definition_is_refused),
         T(statistics_are_of_our_domains_only),

@@ -191,6 +191,40 @@ static void test_defaults(void **state)
     assert_int_equal(spec.roles[1].load.operations[1].good_limit_ns, 1 * S);
 }
 
+#define DISK(tcg, kvm)                                                                  \
+    HEAD "  infra:\n    sizes:\n      tcg: {memory: 128 MiB, vcpus: 1, data: 8 MiB" tcg \
+         "}\n      kvm: {memory: 1 GiB, vcpus: 1, data: 8 MiB" kvm "}\n"
+
+static void test_storage(void **state)
+{
+    static const char *const texts[] = {
+        DISK("", ""),
+        DISK(", storage: disk", ", storage: memory"),
+        DISK(", disk: 64 MiB", ", storage: disk, disk: 2 GiB"),
+    };
+    static const uint64_t disks[][SPEC_SIZES] = {
+        {0, 4ULL << 30}, {4ULL << 30, 0}, {64ULL << 20, 2ULL << 30}};
+    struct spec spec;
+
+    (void)state;
+    for (size_t i = 0; i < VT_COUNT(texts); i++) {
+        assert_int_equal(spec_read_text("s.yaml", texts[i], strlen(texts[i]), &spec, NULL), 0);
+        assert_int_equal(spec.db_share, 1);
+        for (int size = 0; size < SPEC_SIZES; size++) {
+            assert_int_equal(spec.roles[0].size[size].disk_bytes, disks[i][size]);
+            assert_int_equal(spec.roles[0].size[size].storage,
+                             disks[i][size] ? SPEC_STORAGE_DISK : SPEC_STORAGE_MEMORY);
+        }
+    }
+    refused(DISK(", storage: memory, disk: 1 GiB", ""),
+            "s.yaml:6:76: disk: expected storage: disk with it");
+    refused(DISK(", disk: 63 MiB", ""),
+            "s.yaml:6:59: roles.infra.sizes.tcg.disk: expected a size with its unit (B KiB MiB GiB "
+            "TiB) from 64 MiB to 4 TiB, not \"63 MiB\"");
+    refused("name: x\ndescription: y\ndb_share: 5\nroles:\n" INFRA,
+            "s.yaml:3:11: db_share: expected a whole number from 1 to 4, not \"5\"");
+}
+
 static void test_roles_refused(void **state)
 {
     (void)state;
@@ -261,10 +295,11 @@ static void test_not_found(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_web),          cmocka_unit_test(test_builtin_sizes),
-        cmocka_unit_test(test_undriven),     cmocka_unit_test(test_presets),
-        cmocka_unit_test(test_defaults),     cmocka_unit_test(test_roles_refused),
-        cmocka_unit_test(test_load_refused), cmocka_unit_test(test_not_found),
+        cmocka_unit_test(test_web),           cmocka_unit_test(test_builtin_sizes),
+        cmocka_unit_test(test_undriven),      cmocka_unit_test(test_presets),
+        cmocka_unit_test(test_defaults),      cmocka_unit_test(test_storage),
+        cmocka_unit_test(test_roles_refused), cmocka_unit_test(test_load_refused),
+        cmocka_unit_test(test_not_found),
     };
 
     return cmocka_run_group_tests_name("spec", tests, NULL, NULL);
