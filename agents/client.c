@@ -10,6 +10,7 @@
 
 #include "agents/duty.h"
 #include "agents/facts.h"
+#include "agents/logs.h"
 #include "agents/pulse.h"
 #include "agents/uplink.h"
 #include "base/clock.h"
@@ -280,6 +281,23 @@ static int take_stop(struct client *c, uint16_t stream, const json_t *params, st
     return 0;
 }
 
+/* Whole: 2 MiB at most, half of the uplink's queue. One role is asked for after the other. */
+static int take_acknowledged(struct client *c, uint16_t stream, const json_t *params,
+                             struct vt_error *err)
+{
+    struct load *load = NULL;
+    char name[WIRE_NAME_MAX];
+    size_t bytes = 0;
+    int rc = named(c, params, LOAD_FINISHED, LOAD_FINISHED, &load, err);
+    if (rc != 0)
+        return rc;
+    const uint8_t *bits = engine_acknowledged(load->engine, &bytes);
+    snprintf(name, sizeof name, "acknowledged.%s.%u.bits", load->order.role, load->order.tile);
+    logs_send_bytes(c->uplink, stream, name, bits, bytes);
+    uplink_reply(c->uplink, stream, json_pack("{s:I}", "bytes", (json_int_t)bytes), NULL);
+    return 0;
+}
+
 static int take_config(struct client *c, uint16_t stream, const json_t *params,
                        struct vt_error *err)
 {
@@ -293,8 +311,12 @@ static const struct {
     const char *op;
     int (*take)(struct client *c, uint16_t stream, const json_t *params, struct vt_error *err);
 } calls[] = {
-    {"load.prepare", take_prepare}, {"load.open", take_open}, {"load.start", take_start},
-    {"load.stop", take_stop},       {"config", take_config},
+    {"load.prepare", take_prepare},
+    {"load.open", take_open},
+    {"load.start", take_start},
+    {"load.stop", take_stop},
+    {"load.acknowledged", take_acknowledged},
+    {"config", take_config},
 };
 
 static void on_call(void *ctx, uint16_t stream, const char *op, const json_t *params)

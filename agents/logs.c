@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agents/logs.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -26,13 +27,28 @@ static void tell(struct logs *l, const char *name, bool cut)
     l->sent = 0;
 }
 
-static void send_piece(struct logs *l, const char *name, const char *data, size_t len)
+static bool send_some_bytes(struct uplink *uplink, uint16_t stream, const char *name,
+                            const void *data, size_t len)
 {
     VT_AUTO_BUF struct vt_buf payload = VT_BUF_INIT(WIRE_PAYLOAD_MAX);
     if (wire_log_write(&payload, name, data, len, NULL) < 0)
-        return;
-    l->sent += (int64_t)len;
-    uplink_send(l->uplink, WIRE_LOG, l->stream, payload.data, payload.len);
+        return false;
+    uplink_send(uplink, WIRE_LOG, stream, payload.data, payload.len);
+    return true;
+}
+
+void logs_send_bytes(struct uplink *uplink, uint16_t stream, const char *name, const void *data,
+                     size_t len)
+{
+    for (size_t at = 0; at < len; at += PIECE_BYTES)
+        send_some_bytes(uplink, stream, name, (const char *)data + at,
+                        len - at < PIECE_BYTES ? len - at : PIECE_BYTES);
+}
+
+static void send_piece(struct logs *l, const char *name, const char *data, size_t len)
+{
+    if (send_some_bytes(l->uplink, l->stream, name, data, len))
+        l->sent += (int64_t)len;
 }
 
 static void send_kernel(struct logs *l)
@@ -53,27 +69,53 @@ static void send_kernel(struct logs *l)
         tell(l, "kernel", cut);
 }
 
+/* What check has left in dir, by role.h's names. */
+static void find_kept(struct logs *l)
+{
+    DIR *dir = opendir(l->dir);
+    const struct dirent *entry;
+    while (dir && l->nkept < LOGS_KEPT_MAX && (entry = readdir(dir))) {
+        size_t len = strlen(entry->d_name);
+        if (strncmp(entry->d_name, "kept.", 5) == 0 && len > 10 && wire_name_ok(entry->d_name) &&
+            strcmp(entry->d_name + len - 5, ".bits") == 0)
+            vt_text_copy(l->kept[l->nkept++], sizeof l->kept[0], entry->d_name);
+    }
+    if (dir)
+        closedir(dir);
+}
+
+static bool open_file(struct logs *l, const char *name, const char *file, int64_t limit)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s", l->dir, file);
+    l->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (l->fd < 0)
+        return false;
+    vt_text_copy(l->name, sizeof l->name, name);
+    l->limit = limit;
+    return true;
+}
+
 /* The next log that exists; false when there is none left. */
 static bool open_next(struct logs *l)
 {
-    for (; l->log && l->log->name; l->log++) {
-        char path[1024];
-        snprintf(path, sizeof path, "%s/%s", l->dir, l->log->file);
-        l->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-        if (l->fd < 0)
-            continue;
-        vt_text_copy(l->name, sizeof l->name, l->log->name);
+    bool opened = false;
+    while (!opened && l->log && l->log->name) {
+        opened = open_file(l, l->log->name, l->log->file, l->max_bytes);
         l->log++;
-        return true;
     }
-    return false;
+    while (!opened && l->next_kept < l->nkept) {
+        const char *name = l->kept[l->next_kept++];
+        opened = open_file(l, name, name, LOGS_KEPT_BYTES_MAX);
+    }
+    return opened;
 }
 
 /* False when that file is done. */
 static bool send_some(struct logs *l)
 {
     static char piece[PIECE_BYTES];
-    int64_t room = l->max_bytes - l->sent;
+    int64_t room = l->limit - l->sent;
     ssize_t n = room > 0 ? read(l->fd, piece, room < PIECE_BYTES ? (size_t)room : PIECE_BYTES) : 0;
     if (n > 0) {
         send_piece(l, l->name, piece, (size_t)n);
@@ -114,6 +156,7 @@ int logs_start(struct logs *l, struct uplink *uplink, uint16_t stream, const str
                        .max_bytes = max_bytes,
                        .fd = -1,
                        .told = json_array()};
+    find_kept(l);
     send_kernel(l);
     logs_go_on(l);
     return 0;

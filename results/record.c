@@ -332,10 +332,10 @@ static void take_sample(struct record *record, const struct vt_event *event)
                          event->value, cut_text(event->text, why));
 }
 
-static void take_log(struct record *record, const struct vt_event *event)
+void record_put_log(struct record *record, const struct vt_event *event, const void *bytes,
+                    size_t len)
 {
-    const char *data = event->text ? event->text : "";
-    size_t len = strlen(data);
+    const uint8_t *data = bytes;
 
     if (!event->series) {
         record_queue_lose(record->queue);
@@ -376,7 +376,8 @@ static void take_event(struct vt_sink *sink, const struct vt_event *event)
         take_sample(record, event);
         break;
     case VT_EVENT_LOG:
-        take_log(record, event);
+        record_put_log(record, event, event->text ? event->text : "",
+                       event->text ? strlen(event->text) : 0);
         break;
     }
 }

@@ -112,6 +112,10 @@ int result_compute(struct record_reader *reader, struct result *ret, struct vt_e
             r = add_role(reader, &roles[i], by_operation, ret, err);
     }
     if (r == 0)
+        r = kept_compute(reader, roles, nroles, &ret->kept, err);
+    if (r == 0)
+        r = verdict_add_kept(&ret->verdict, &ret->kept, err);
+    if (r == 0)
         r = score_finish(&ret->score, err);
     if (r == 0 && !ret->score.nroles)
         r = verdict_add_no_load(&ret->verdict, err);
@@ -123,4 +127,5 @@ void result_dispose(struct result *result)
     qos_dispose(&result->qos);
     score_dispose(&result->score);
     verdict_dispose(&result->verdict);
+    kept_dispose(&result->kept);
 }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "results/kept.h"
 #include "results/qos.h"
 #include "results/record.h"
 #include "results/score.h"
@@ -24,6 +25,7 @@ struct result {
     struct qos qos;
     struct score score;
     struct verdict verdict;
+    struct kept kept;
 };
 
 /* Zeroed *ret is filled; dispose also after an error. */
@@ -31,7 +33,8 @@ int result_compute(struct record_reader *reader, struct result *ret, struct vt_e
 void result_dispose(struct result *result);
 
 /* {"v":1,"type":"result","run":...,"archive":...,"verdict":...,"reasons":[...],"qos":...,"score":
- * ...,"tiles":[{"tile":1,"score":...,"web":{"rate":...,"p95_ms":...}}],...} without newline.
+ * ...,"tiles":[{"tile":1,"score":...,"web":{"rate":...,"p95_ms":...}}],...} without newline;
+ * "kept" only where something was acknowledged: [{"tile","role","acknowledged","kept","missing"}].
  * archive: path, or NULL: the key is left out (as in a manifest). Keys may be added, none may
  * change: sealed results are held against recomputed ones for ever. */
 void result_write_json(const struct result *result, const char *archive, struct vt_buf *out);

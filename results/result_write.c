@@ -110,6 +110,25 @@ static void write_role(struct vt_json *w, const struct score_role *role)
     vt_json_end(w);
 }
 
+static void write_kept(struct vt_json *w, const struct kept *kept)
+{
+    vt_json_array(w, "kept");
+    for (size_t i = 0; i < kept->nroles; i++) {
+        const struct kept_role *role = &kept->roles[i];
+
+        vt_json_object(w, NULL);
+        vt_json_uint(w, "tile", role->tile);
+        vt_json_string(w, "role", role->role);
+        vt_json_uint(w, "acknowledged", role->counts.acknowledged);
+        vt_json_uint(w, "kept", role->counts.kept);
+        vt_json_uint(w, "missing", role->counts.missing);
+        if (role->unknown)
+            vt_json_string(w, "unknown", role->unknown);
+        vt_json_end(w);
+    }
+    vt_json_end(w);
+}
+
 static const char *loop_name(const struct score *score)
 {
     if (score->loop == VT_RECORD_LOOP_OPEN)
@@ -155,6 +174,8 @@ void result_write_json(const struct result *result, const char *archive, struct 
     vt_json_string(&w, "started", result->wall_start);
     vt_json_string(&w, "spec", result->spec);
     vt_json_string(&w, "preset", result->preset);
+    if (result->kept.nroles)
+        write_kept(&w, &result->kept);
     vt_json_end(&w);
 }
 
@@ -243,6 +264,21 @@ static void print_tiles(struct vt_buf *out, const struct score *score)
     }
 }
 
+static void print_kept(struct vt_buf *out, const struct kept *kept)
+{
+    for (size_t i = 0; i < kept->nroles; i++) {
+        const struct kept_role *role = &kept->roles[i];
+
+        vt_buf_printf(out, "%s  tile %u, %s: %" PRIu64 " acknowledged, %" PRIu64 " kept, ",
+                      i ? "       " : "kept   ", role->tile, role->role, role->counts.acknowledged,
+                      role->counts.kept);
+        if (role->unknown)
+            vt_buf_printf(out, "missing is not known: %s\n", role->unknown);
+        else
+            vt_buf_printf(out, "%" PRIu64 " missing\n", role->counts.missing);
+    }
+}
+
 void result_write_text(const struct result *result, struct vt_buf *out)
 {
     const struct score *score = &result->score;
@@ -266,6 +302,7 @@ void result_write_text(const struct result *result, struct vt_buf *out)
     }
     if (result->verdict.more)
         vt_buf_printf(out, "  and %zu more reasons\n", result->verdict.more);
+    print_kept(out, &result->kept);
     vt_buf_printf(out, "QoS      %s\n", qos_state_name(result->qos.state));
     if (result->qos.nlines)
         vt_buf_printf(out, "  %4s %-8s %-12s %-9s %11s %11s %11s %11s %9s\n", "tile", "role",

@@ -151,7 +151,7 @@ static int on_meta(void *ctx, const char *key, const char *value)
     size_t len = strlen(RECORD_META_TUNING_DRIFT);
 
     if (strncmp(key, RECORD_META_TUNING_DRIFT, len) != 0)
-        return 0;
+        return verdict_add_wrong_fact(walk->verdict, key, value, walk->err);
     return verdict_add(walk->verdict, VERDICT_DEGRADED, "tuning-drifted", ++walk->drifts, walk->err,
                        "%s: %.140s", key + len, value);
 }

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/record_rows.h"
+#include "results/kept.h"
 #include "results/qos.h"
 #include "results/record.h"
 
@@ -55,6 +56,8 @@ int verdict_add_role(struct verdict *verdict, const struct vt_record_role *role,
 /* Samples of guests and host in the window of that schedule. */
 int verdict_add_samples(struct verdict *verdict, struct record_reader *reader,
                         const struct vt_record_schedule *schedule, struct vt_error *err);
+/* What was acknowledged and is not kept, or not known to be. */
+int verdict_add_kept(struct verdict *verdict, const struct kept *kept, struct vt_error *err);
 /* For a record without any driven role. */
 int verdict_add_no_load(struct verdict *verdict, struct vt_error *err);
 void verdict_dispose(struct verdict *verdict);

@@ -11,4 +11,8 @@ int verdict_add(struct verdict *verdict, enum verdict_grade grade, const char *c
 /* Clocks of agents: known well enough, and the same at the begin and the end of the load. */
 int verdict_add_clocks(struct verdict *verdict, struct record_reader *reader, struct vt_error *err);
 
+/* A fact of meta, if it is a guest's of what must be zero and is not. */
+int verdict_add_wrong_fact(struct verdict *verdict, const char *key, const char *value,
+                           struct vt_error *err);
+
 #endif

@@ -8,7 +8,8 @@
  *           start {}           servers run
  *           ready {timeout_ns} answers once a real answer came from the server
  *           check {}           facts for the record
- *           logs {max_bytes}   WIRE_LOG frames, then {"logs":[{name, bytes, cut}]}
+ *           logs {max_bytes}   WIRE_LOG frames, then {"logs":[{name, bytes, cut}]}; with
+ *                              kept.<role>.<tile>.bits where check has left such (roles/role.h)
  *           work {t0_ns: of the agent's clock, order: of tiles/load/jobs.h}   begins, answers {}
  *           work.stop {}       ends early; work.finished still comes
  *           poweroff {}        answers, then the guest ends
@@ -16,6 +17,8 @@
  *           load.open {tile, role}    connects          -> {}
  *           load.start {tile, role, t0_ns: of the agent's clock} -> {"fifo": in real time?}
  *           load.stop {tile, role}    ends early; load.finished still comes
+ *           load.acknowledged {tile, role}  once it has finished: WIRE_LOG frames of
+ *                              acknowledged.<role>.<tile>.bits, then {"bytes"}
  *   both    config {}      what the record keeps of this machine, text by name
  * Events {"kind", "text", ...}: server_died, work.finished ("totals", "overflowed", "why") (guest);
  * load.finished (client; "hash" of the schedule, "totals": see wire_totals_read).

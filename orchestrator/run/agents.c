@@ -139,7 +139,8 @@ static void guest_log(void *ctx, const char *agent, const char *name, const uint
     struct run *run = ctx;
     const struct run_vm *vm = run_find_vm(run, agent);
 
-    run_emit_log(run, vm, agent, name, (const char *)data, len);
+    if (!run_take_bitmap(run, vm, agent, name, data, len))
+        run_emit_log(run, vm, agent, name, (const char *)data, len);
 }
 
 static void refused(void *ctx, const char *peer, const struct vt_error *err)

@@ -54,6 +54,9 @@ void run_put_answer(struct run *run, const char *prefix, const char *who, const 
         }
         if (snprintf(name, sizeof(name), "%s.%s.%s", prefix, who, key) < (int)sizeof(name))
             record_put_meta(run->record, name, text, NULL);
+        else if (!strncmp(key, "wrong.", 6)) /* the verdict would not see it */
+            run_reason(run, "facts-missing", 1, "%s: the name of a fact is too long: %.64s", who,
+                       key);
     }
 }
 

@@ -185,6 +185,34 @@ static void test_no_server_fails_the_opening(void **state)
     rig_end_agent(&rig);
 }
 
+/* A bit for each step of a role that acknowledges; here none was ever sent. */
+static void test_acknowledged_bits(void **state)
+{
+    (void)state;
+    struct load_order order;
+    json_t *app = json_pack("{s:i,s:s}", "tile", 1, "role", "app");
+    fill_order(&order);
+    vt_text_copy(order.role, sizeof order.role, "app");
+    vt_text_copy(order.address, sizeof order.address, "127.0.0.3");
+    order.load.noperations = 0;
+    rig_call(&rig, "load.prepare", order_json(&order));
+    expect_ok();
+    json_int_t steps = json_integer_value(json_object_get(rig.result, "steps"));
+    assert_true(steps > 16);
+    rig_call(&rig, "load.acknowledged", json_incref(app));
+    assert_int_equal(rig.err.code, -EBUSY); /* it has not finished */
+    rig_call(&rig, "load.open", json_incref(app));
+    assert_true(rig.err.code < 0);
+    rig_call(&rig, "load.acknowledged", app);
+    expect_ok();
+    assert_int_equal(json_integer_value(json_object_get(rig.result, "bytes")), (steps + 7) / 8);
+    assert_string_equal(rig.log_name, "acknowledged.app.1.bits");
+    assert_int_equal(rig.log.len, (steps + 7) / 8);
+    for (size_t i = 0; i < rig.log.len; i++)
+        assert_int_equal(rig.log.data[i], 0);
+    rig_end_agent(&rig);
+}
+
 static void test_wrong_server_is_found_out(void **state)
 {
     (void)state;
@@ -208,9 +236,8 @@ int main(int argc, char **argv)
     if (argc == 4)
         return rig_agent_main(argv, run_client);
     const struct CMUnitTest tests[] = {
-        T(test_drives_a_schedule),
-        T(test_calls_out_of_order),
-        T(test_no_server_fails_the_opening),
+        T(test_drives_a_schedule),           T(test_calls_out_of_order),
+        T(test_no_server_fails_the_opening), T(test_acknowledged_bits),
         T(test_wrong_server_is_found_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

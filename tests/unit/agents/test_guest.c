@@ -59,9 +59,26 @@ static int never_ready(struct role_guest *guest, struct vt_error *err)
     return vt_error_set(err, VT_KIND_INFRA, -EAGAIN, "connection refused");
 }
 
+/* Mostly zeros, as a bitmap is, and longer than a log may be in the test. */
+#define KEPT_BYTES 150000
+
+static void write_kept(const struct role_guest *guest, const char *name)
+{
+    char path[600];
+    snprintf(path, sizeof path, "%s/%s", guest->run_dir, name);
+    FILE *out = fopen(path, "w");
+    for (int i = 0; out && i < KEPT_BYTES; i++)
+        fputc(i % 1000 ? 0 : i / 1000, out);
+    if (out)
+        fclose(out);
+}
+
 static int check(struct role_guest *guest, json_t *facts, struct vt_error *err)
 {
     (void)err;
+    write_kept(guest, "kept.test.1.bits");
+    write_kept(guest, "kept.test.1.bits.tmp");
+    write_kept(guest, "kept.a b.1.bits");
     json_object_set_new(facts, "pid", json_integer(guest->children[0].pid));
     return 0;
 }
@@ -245,6 +262,25 @@ static void test_logs_arrive_whole_and_bounded(void **state)
     rig_end_agent(&rig);
 }
 
+/* What check has left goes along, whole, zeros too. */
+static void test_kept_bits_arrive_whole(void **state)
+{
+    (void)state;
+    come_up("quick");
+    rig_call(&rig, "prepare", json_pack("{s:i}", "seed", 7));
+    rig_call(&rig, "start", NULL);
+    rig_call(&rig, "check", NULL);
+    expect_ok();
+    rig_call(&rig, "logs", json_pack("{s:i}", "max_bytes", 1000));
+    expect_ok();
+    assert_string_equal(rig.log_name, "kept.test.1.bits");
+    assert_int_equal(rig.log.len, 1000 + KEPT_BYTES);
+    for (int i = 0; i < KEPT_BYTES; i++)
+        if ((unsigned char)rig.log.data[1000 + i] != (i % 1000 ? 0 : i / 1000))
+            fail_msg("byte %d differs", i);
+    rig_end_agent(&rig);
+}
+
 static void test_samples_and_facts(void **state)
 {
     (void)state;
@@ -371,6 +407,7 @@ int main(int argc, char **argv)
         T(test_end_does_not_wait_for_a_long_call),
         T(test_a_server_that_dies_is_told),
         T(test_logs_arrive_whole_and_bounded),
+        T(test_kept_bits_arrive_whole),
         T(test_samples_and_facts),
         T(test_restarted_agent_comes_back),
         T(test_second_agent_with_the_same_token_is_refused),
