@@ -10,7 +10,8 @@
 #include "base/clock.h"
 
 /* The files are short; of /proc/stat the first line is enough. */
-#define TEXT_MAX 4096
+#define TEXT_MAX 8192
+#define SECTOR_BYTES 512 /* of /proc/diskstats, whatever the disk has */
 
 static int open_proc(const char *path)
 {
@@ -24,16 +25,20 @@ void sampler_begin(struct sampler *s)
     s->memory_fd = s->machine ? open_proc("/proc/meminfo") : -1;
     s->net_fd = s->machine ? open_proc("/proc/net/dev") : -1;
     s->schedule_fd = s->process ? open_proc("/proc/self/schedstat") : -1;
+    s->pressure_fd = s->machine ? open_proc("/proc/pressure/memory") : -1;
+    s->vm_fd = s->machine ? open_proc("/proc/vmstat") : -1;
+    s->disk_fd = s->machine ? open_proc("/proc/diskstats") : -1;
     s->last_ns = 0;
     s->begun = true;
 }
 
 void sampler_end(struct sampler *s)
 {
-    const int fds[] = {s->stat_fd, s->memory_fd, s->net_fd, s->schedule_fd};
+    const int fds[] = {s->stat_fd,     s->memory_fd, s->net_fd, s->schedule_fd,
+                       s->pressure_fd, s->vm_fd,     s->disk_fd};
     if (!s->begun)
         return;
-    for (unsigned i = 0; i < 4; i++)
+    for (unsigned i = 0; i < sizeof fds / sizeof fds[0]; i++)
         if (fds[i] >= 0)
             close(fds[i]);
     s->begun = false;
@@ -92,6 +97,74 @@ static void take_memory(struct sampler *s, const struct interval *in)
             (double)strtoull(line + strlen("MemAvailable:"), NULL, 10) * 1024);
 }
 
+/* Documentation/accounting/psi.rst: "some avg10=0.00 avg60=0.00 avg300=0.00 total=0", in us. */
+static void take_pressure(struct sampler *s, const struct interval *in)
+{
+    char text[TEXT_MAX];
+    unsigned long long some, full;
+    if (!read_text(s->pressure_fd, text) ||
+        sscanf(text,
+               "some avg10=%*f avg60=%*f avg300=%*f total=%llu full avg10=%*f avg60=%*f "
+               "avg300=%*f total=%llu",
+               &some, &full) != 2)
+        return;
+    put_rate(in, "mem.pressure", some, &s->pressure_us[0], 1e-6);
+    put_rate(in, "mem.pressure_full", full, &s->pressure_us[1], 1e-6);
+}
+
+/* A line "name value" of text. */
+static bool find_value(const char *text, const char *name, uint64_t *ret)
+{
+    size_t len = strlen(name);
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (!strncmp(line, name, len) && line[len] == ' ') {
+            *ret = strtoull(line + len, NULL, 10);
+            return true;
+        }
+    }
+    return false;
+}
+
+static void take_vm(struct sampler *s, const struct interval *in)
+{
+    char text[TEXT_MAX];
+    uint64_t kills, swapped_in, swapped_out;
+    double page_bytes = (double)sysconf(_SC_PAGESIZE);
+    if (!read_text(s->vm_fd, text))
+        return;
+    if (find_value(text, "oom_kill", &kills))
+        put(in, "mem.oom_kills", (double)kills);
+    if (find_value(text, "pswpin", &swapped_in) && find_value(text, "pswpout", &swapped_out)) {
+        put_rate(in, "swap.in_bytes_s", swapped_in, &s->swapped[0], page_bytes);
+        put_rate(in, "swap.out_bytes_s", swapped_out, &s->swapped[1], page_bytes);
+    }
+}
+
+/* Documentation/admin-guide/iostats.rst. Virtio and other disks whole: their partitions and what is
+ * made of them (loops, memory) would count twice. */
+static void take_disks(struct sampler *s, const struct interval *in)
+{
+    char text[TEXT_MAX], *save, *line;
+    uint64_t sum[3] = {0};
+    if (!read_text(s->disk_fd, text))
+        return;
+    for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        unsigned long long read, written, busy_ms;
+        char name[32];
+        if (sscanf(line, " %*u %*u %31s %*u %*u %llu %*u %*u %*u %llu %*u %*u %llu", name, &read,
+                   &written, &busy_ms) != 4 ||
+            strlen(name) != 3 || name[1] != 'd')
+            continue;
+        sum[0] += read * SECTOR_BYTES;
+        sum[1] += written * SECTOR_BYTES;
+        sum[2] += busy_ms;
+    }
+    put_rate(in, "disk.read_bytes_s", sum[0], &s->disk[0], 1);
+    put_rate(in, "disk.write_bytes_s", sum[1], &s->disk[1], 1);
+    put_rate(in, "disk.busy", sum[2], &s->disk[2], 1e-3);
+}
+
 static void take_net(struct sampler *s, const struct interval *in)
 {
     char text[TEXT_MAX], *save, *line;
@@ -133,6 +206,9 @@ json_t *sampler_take(struct sampler *s, int64_t now_ns)
     take_cpu(s, &in);
     take_memory(s, &in);
     take_net(s, &in);
+    take_pressure(s, &in);
+    take_vm(s, &in);
+    take_disks(s, &in);
     take_process(s, &in);
     return in.out;
 }

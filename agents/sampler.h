@@ -3,6 +3,10 @@
  * sampler: what this machine and this process do, once a second, as numbers by name:
  *   cpu.user cpu.system cpu.idle cpu.iowait cpu.steal   shares of one CPU (0..number of CPUs)
  *   mem.available_bytes   net.rx_bytes_s net.tx_bytes_s (all interfaces but lo)
+ *   mem.pressure mem.pressure_full   seconds a second that some or all tasks waited for memory
+ *   mem.oom_kills         programs killed for lack of memory since boot
+ *   swap.in_bytes_s swap.out_bytes_s
+ *   disk.read_bytes_s disk.write_bytes_s disk.busy   of all disks; busy: 1 for each that is
  *   agent.cpu             share of one CPU that the agent takes
  *   agent.run_delay       seconds a second that it was runnable and did not run
  * Files are opened once; a value that cannot be had is left out.
@@ -19,9 +23,10 @@ struct sampler {
     bool machine, process;
     /* private */
     bool begun;
-    int stat_fd, memory_fd, net_fd, schedule_fd;
+    int stat_fd, memory_fd, net_fd, schedule_fd, pressure_fd, vm_fd, disk_fd;
     int64_t last_ns;
     uint64_t cpu[8], received, sent, run_ns, delay_ns;
+    uint64_t pressure_us[2], swapped[2], disk[3];
 };
 
 void sampler_begin(struct sampler *sampler);

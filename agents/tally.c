@@ -206,13 +206,14 @@ static void take_second(struct tally *t, unsigned o, int64_t second)
 /* Whether all that is due in that second, of all operations, has been told. */
 static bool is_complete(const struct tally *t, int64_t second, bool *ret_any)
 {
-    *ret_any = false;
+    bool any = false;
     for (unsigned o = 0; o < t->role->noperations; o++) {
         uint64_t due = due_in(t, o, second);
         if (due > 0 && told_in(&t->operations[o], second) < due)
             return false;
-        *ret_any |= due > 0;
+        any |= due > 0;
     }
+    *ret_any = any;
     return true;
 }
 
