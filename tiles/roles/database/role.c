@@ -9,4 +9,5 @@ const struct role role_database = {
     .help = "back end of the app role: PostgreSQL with generated data, a schema a tile",
     .peers = no_peers,
     .guest = &role_database_guest,
+    .keeps = true,
 };
