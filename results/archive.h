@@ -92,7 +92,7 @@ int archive_verify_front(const char *path, const struct archive_trust *trust,
                          struct archive_report *report, struct vt_error *err);
 /* Verifies all, then unpacks the record into an unlinked file in folder (NULL: $TMPDIR or /tmp)
  * and opens it. readers: NULL where there are none; -EKEYREJECTED when the record is encrypted and
- * none of them opens it. Encrypted, it takes up to 80 MiB of memory. */
+ * none of them opens it. Encrypted, it takes up to 64 MiB of memory. */
 int archive_open_record(const char *path, const struct archive_trust *trust,
                         struct archive_readers *readers, const char *folder,
                         struct archive_report *report, struct record_reader **ret,

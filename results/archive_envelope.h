@@ -3,7 +3,7 @@
  * archive_envelope: a part of an archive for named readers alone: CMS AuthEnvelopedData (RFC 5083)
  * with AES-256-GCM (RFC 5084), its key sealed to each recipient: RSA by OAEP with SHA-256 (RFC
  * 3560), elliptic curves by ephemeral Diffie-Hellman with SHA-256 (RFC 5753). Written as it comes,
- * in BER with indefinite lengths; read whole, which bounds memory by twice a part.
+ * in BER with indefinite lengths; read whole, which is why such parts are small.
  *
  * All parsing is OpenSSL's, and only of bytes whose hash a trusted signature covers.
  */

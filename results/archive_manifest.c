@@ -16,6 +16,11 @@ void archive_contents_dispose(struct archive_contents *contents)
     *contents = (struct archive_contents){0};
 }
 
+uint64_t archive_part_bytes(bool sealed)
+{
+    return sealed ? ARCHIVE_PART_SEALED_BYTES : ARCHIVE_PART_RECORD_BYTES;
+}
+
 void archive_part_name(size_t index, bool sealed, char name[32])
 {
     snprintf(name, 32, ARCHIVE_PART_NAME "%03u%s", (unsigned)(index % 1000),
@@ -144,6 +149,8 @@ void archive_manifest_write(const struct archive_contents *contents, const char 
 static int read_part(const json_t *json, size_t index, bool sealed, uint64_t record_left,
                      struct archive_part *part, struct vt_error *err)
 {
+    uint64_t whole = archive_part_bytes(sealed);
+    uint64_t most = sealed ? whole + ARCHIVE_ENVELOPE_BYTES_MAX : ARCHIVE_PART_BYTES_MAX;
     const char *name;
     char right[32];
     int64_t bytes = 0, record_bytes = 0;
@@ -151,18 +158,16 @@ static int read_part(const json_t *json, size_t index, bool sealed, uint64_t rec
 
     archive_part_name(index, sealed, right);
     if (r == 0)
-        r = vt_json_get_int(json, "bytes", 1, (int64_t)ARCHIVE_PART_BYTES_MAX, &bytes, err);
+        r = vt_json_get_int(json, "bytes", 1, (int64_t)most, &bytes, err);
     if (r == 0)
-        r = vt_json_get_int(json, "record_bytes", 1, (int64_t)ARCHIVE_PART_RECORD_BYTES,
-                            &record_bytes, err);
+        r = vt_json_get_int(json, "record_bytes", 1, (int64_t)whole, &record_bytes, err);
     if (r < 0) {
         vt_error_wrap(err, "part %zu", index);
         return r;
     }
     if (strcmp(name, right) != 0)
         return vt_error_refuse(err, "part %zu is not called %s", index, right);
-    if ((uint64_t)record_bytes !=
-        (record_left < ARCHIVE_PART_RECORD_BYTES ? record_left : ARCHIVE_PART_RECORD_BYTES))
+    if ((uint64_t)record_bytes != (record_left < whole ? record_left : whole))
         return vt_error_refuse(err, "part %zu does not hold its share of the record", index);
     part->bytes = (uint64_t)bytes;
     part->record_bytes = (uint64_t)record_bytes;

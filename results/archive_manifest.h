@@ -26,6 +26,10 @@
 /* Every part but the last unpacks to this many bytes. zstd adds at most 1/256 and some hundred
  * bytes to what it cannot compress (ZSTD_COMPRESSBOUND), so a part stays below its maximum. */
 #define ARCHIVE_PART_RECORD_BYTES (UINT64_C(31) << 20)
+/* Of encrypted ones, since OpenSSL reads a part whole and takes 4.4 times its size for it. */
+#define ARCHIVE_PART_SEALED_BYTES (UINT64_C(8) << 20)
+/* What encryption adds to zstd's: 0.1 % and some hundred bytes a recipient. */
+#define ARCHIVE_ENVELOPE_BYTES_MAX (UINT64_C(1) << 20)
 
 struct archive_part {
     uint8_t hash[ARCHIVE_HASH_BYTES];
@@ -46,6 +50,7 @@ struct archive_contents {
 };
 void archive_contents_dispose(struct archive_contents *contents);
 
+uint64_t archive_part_bytes(bool sealed); /* that a part unpacks to, the last one apart */
 void archive_part_name(size_t index, bool sealed, char name[32]);
 
 /* result: JSON object without newline, to stand in the manifest as it is. */

@@ -60,15 +60,14 @@ static int compute_result(struct seal *seal, const char *record_path, struct vt_
 static int prepare(struct seal *seal, const char *record_path, const char *path,
                    struct vt_error *err)
 {
+    uint64_t nparts, whole = archive_part_bytes(seal->contents.sealed);
     struct stat st;
-    uint64_t nparts;
 
     seal->record = open(record_path, O_RDONLY | O_CLOEXEC);
     if (seal->record < 0 || fstat(seal->record, &st) < 0)
         return vt_error_errno(err, VT_KIND_INFRA, errno, "open %s", record_path);
     seal->contents.record_bytes = (uint64_t)st.st_size;
-    nparts =
-        (seal->contents.record_bytes + ARCHIVE_PART_RECORD_BYTES - 1) / ARCHIVE_PART_RECORD_BYTES;
+    nparts = (seal->contents.record_bytes + whole - 1) / whole;
     if (nparts > ARCHIVE_PARTS_MAX)
         return vt_error_set(err, VT_KIND_INFRA, -EFBIG, "%s: too large for an archive",
                             record_path);
@@ -162,12 +161,12 @@ static int compress_part(struct seal *seal, struct archive_part *part, uint64_t 
 
 static int compress_record(struct seal *seal, struct vt_error *err)
 {
-    uint64_t left = seal->contents.record_bytes;
+    uint64_t left = seal->contents.record_bytes, whole = archive_part_bytes(seal->contents.sealed);
     int r = 0;
 
     EVP_DigestInit_ex2(seal->record_hash, EVP_sha256(), NULL);
     for (size_t i = 0; r == 0 && i < seal->contents.nparts; i++) {
-        uint64_t share = left < ARCHIVE_PART_RECORD_BYTES ? left : ARCHIVE_PART_RECORD_BYTES;
+        uint64_t share = left < whole ? left : whole;
         r = compress_part(seal, &seal->contents.parts[i], share, err);
         left -= share;
     }

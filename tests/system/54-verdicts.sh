@@ -24,7 +24,7 @@ begin() {
 }
 in_phase() { grep -q "\"type\":\"phase\".*\"phase\":\"$1\"" "$work/events" || run_ended; }
 client() { pgrep -P "$pid" -f 'vtile-agent.*--client'; }
-lost() { grep -q '"type":"agent".*"level":"error".*infra-1' "$work/events" || run_ended; }
+lost() { grep -q '"type":"agent".*"source":"infra-1","level":"error"' "$work/events" || run_ended; }
 codes() {
     tail -n 1 "$work/events" | jq -r '.verdict, (.reasons[] | .code + " " + .grade)'
 }
