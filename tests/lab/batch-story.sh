@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Batch's story as told of a published run: with two vCPUs there are two workers, the second begins only
+# in the last part of the run, memory then does not suffice, and batch fails; only whole runs showed it.
+# Twice the same jobs, once with too little memory and once with enough, in one window of a minute.
+#   batch-story.sh [MIB-TOO-LITTLE [MIB-ENOUGH]]
+set -euo pipefail
+vtile=${VTILE_BUILD:?}/vtile
+little=${1:-112} enough=${2:-320}
+work=$(mktemp -d /tmp/vb.XXXXXX)
+export VTILE_STATE=$work/s VTILE_RUNTIME=$work/r
+trap '"$vtile" clean >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
+die() {
+    echo "batch-story.sh: $*" >&2
+    exit 1
+}
+
+# run_with NAME MIB: its exit code in $code, its record in $work/NAME/record.sqlite
+run_with() {
+    cat >"$work/$1.yaml" <<YAML
+name: story
+description: batch alone, two vCPUs, $2 MiB
+run: {load: 1, preset: smoke}
+roles:
+  batch:
+    sizes:
+      tcg: {memory: $2 MiB, vcpus: 2, data: 0 B}
+      kvm: {memory: $2 MiB, vcpus: 2, data: 0 B}
+    scored: true
+    jobs:
+      rate: 0.1
+      windows: {smoke: 60 s, turbo: 60 s, standard: 60 s}
+      late_workers: 40 %
+      compress: 512 KiB
+      compile: 80
+      error_share_max: 0 %
+YAML
+    code=0
+    "$vtile" run --host embed --seed 7 --spec "$work/$1.yaml" --json >"$work/$1.events" || code=$?
+    local archive
+    archive=$(python3 -c 'import json,sys; print(json.loads(open(sys.argv[1]).readlines()[-1])["archive"])' "$work/$1.events")
+    mkdir "$work/$1"
+    tar -xf "$archive" -C "$work/$1"
+    cat "$work/$1"/record.sqlite.zst.* | zstd -dq >"$work/$1/record.sqlite"
+}
+
+# What the record alone says of that run.
+tell() {
+    python3 - "$work/$1/record.sqlite" <<'PY'
+import sqlite3, sys
+db = sqlite3.connect(f"file:{sys.argv[1]}?mode=ro&immutable=1", uri=True)
+facts = {k.split(".", 2)[2]: v for k, v in
+         db.execute("SELECT key, value FROM meta WHERE key LIKE 'check.batch-1.%'")}
+for name in ("jobs_done", "jobs_failed", "jobs_late", "jobs_killed_for_memory", "oom_kills", "memory_bytes", "first_failure"):
+    print(f"  {name}: {facts.get(name)}")
+(t0,) = db.execute("SELECT value FROM meta WHERE key = 'load.t0_ns'").fetchone()
+for series in ("mem.available_bytes", "mem.pressure", "mem.oom_kills", "disk.read_bytes_s"):
+    rows = db.execute("SELECT s.time_ns, s.value FROM sample s JOIN series x ON x.id = s.series "
+                      "WHERE x.name = ? AND x.source = 'batch-1' AND s.value IS NOT NULL ORDER BY 1",
+                      (series,)).fetchall()
+    if not rows:
+        print(f"  {series}: not sampled")
+        continue
+    worst = (min if series == "mem.available_bytes" else max)(rows, key=lambda r: r[1])
+    print(f"  {series}: worst {worst[1]:.3f} at {(worst[0] - int(t0)) / 1e9:.0f} s")
+PY
+}
+
+# fact NAME FACT
+fact() {
+    python3 - "$work/$1/record.sqlite" "check.batch-1.$2" <<'PY'
+import sqlite3, sys
+db = sqlite3.connect(f"file:{sys.argv[1]}?mode=ro&immutable=1", uri=True)
+print(db.execute("SELECT value FROM meta WHERE key = ?", (sys.argv[2],)).fetchone()[0])
+PY
+}
+
+"$vtile" image build >/dev/null
+echo "too little memory, $little MiB:"
+run_with little "$little"
+tell little
+[ "$code" -eq 1 ] || die "with $little MiB the exit code is $code: QoS must have failed (1)"
+[ "$(fact little oom_kills)" -gt 0 ] || die "nothing was killed for lack of memory"
+[ "$(fact little jobs_killed_for_memory)" -gt 0 ] || die "no job was lost to it"
+[ "$(fact little jobs_done)" -gt 0 ] || die "no job went well before the second worker came"
+
+echo "enough memory, $enough MiB:"
+run_with enough "$enough"
+tell enough
+[ "$code" -eq 0 ] || die "with $enough MiB the exit code is $code: batch must pass"
+[ "$(fact enough oom_kills)" -eq 0 ] || die "something was killed for lack of memory"
+[ "$(fact enough jobs_done)" -eq 6 ] || die "not all six jobs are done"
+echo "with $little MiB batch failed for lack of memory, with $enough MiB it passed"
