@@ -167,6 +167,7 @@ void show_entered(struct run *run, const struct phase *phase)
     struct vt_error err = VT_ERROR_INIT;
     char log[VT_PATH_MAX + 32];
 
+    show_now(run); /* a phase may keep the loop for seconds */
     if (show->detach_fd < 0 || strcmp(phase->name, run_phase_tune_host.name) != 0)
         return;
     snprintf(log, sizeof(log), "%s/%s.log", run->results, run->id);

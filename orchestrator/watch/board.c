@@ -12,6 +12,7 @@
 #define MILLION 1000000
 #define P95 950000
 #define WARNINGS_AT_ONCE 16
+#define ENOUGH_MISSES 4 /* expected: exp(-4) < 0.025 */
 enum { MEASURE = 2, SEGMENTS = 3 };
 
 struct board_limit {
@@ -87,6 +88,10 @@ static enum watch_mark judge(const struct board_limit *limit)
         return limit->within < limit->n ? WATCH_BROKEN : WATCH_OK;
     wanted =
         (uint64_t)(((unsigned __int128)limit->n * (uint64_t)limit->share + MILLION - 1) / MILLION);
+    /* An upper end exists where q^n <= 0.025, and q^n <= exp(-n (1 - q)): no need to look for it.
+     */
+    if (limit->n * (uint64_t)(MILLION - limit->share) >= ENOUGH_MISSES * (uint64_t)MILLION)
+        return limit->within < wanted ? WATCH_BROKEN : WATCH_OK;
     qos_interval(limit->n, limit->share, &low, &high);
     if (limit->within < (high > 0 ? wanted : low))
         return WATCH_BROKEN;

@@ -84,7 +84,8 @@ static void fuzz_sums(const uint8_t *data, size_t size)
 static void fuzz_manifest(const uint8_t *data, size_t size)
 {
     struct archive_part parts[3] = {0};
-    struct archive_contents contents = {.parts = parts, .nparts = 1 + size % 3};
+    struct archive_contents contents = {
+        .parts = parts, .nparts = 1 + size % 3, .sealed = size / 3 % 2};
     uint64_t sum = 0;
 
     if (archive_manifest_read((const char *)data, size, &contents, NULL, NULL) < 0)
@@ -94,7 +95,7 @@ static void fuzz_manifest(const uint8_t *data, size_t size)
             abort();
         sum += parts[i].record_bytes;
     }
-    if (sum != contents.record_bytes)
+    if (sum != contents.record_bytes || (contents.nrecipients > 0) != contents.sealed)
         abort();
 }
 

@@ -16,7 +16,8 @@ fail() {
 # same WHAT: $work/help and $work/page hold the same lines.
 same() {
     [ -s "$work/help" ] || fail "$1: nothing found in --help"
-    diff -u "$work/help" "$work/page" >"$work/diff" || fail "$1: --help (-) and the page (+) differ: $(grep '^[-+][^-+]' "$work/diff" | tr '\n' ' ')"
+    diff -u "$work/help" "$work/page" >"$work/diff" ||
+        fail "$1: --help (-) and the page (+) differ: $(grep '^[-+][^-+]' "$work/diff" | xargs)"
 }
 
 # section PAGE NAME: its lines.

@@ -100,7 +100,7 @@ static void erase(struct screen *screen, unsigned row, unsigned from)
 /* sequence: "[2A" of ESC [ 2 A. */
 static void obey(struct screen *screen)
 {
-    unsigned n = (unsigned)atoi(screen->sequence + 1);
+    unsigned n = (unsigned)strtoul(screen->sequence + 1, NULL, 10);
     char last = screen->sequence[screen->nsequence - 1];
 
     screen->sequences++;

@@ -73,23 +73,23 @@ static struct spec *make_spec(void)
 
     assert_non_null(spec);
     spec->nroles = 3;
-    strcpy(web->name, "web");
+    vt_text_copy(web->name, sizeof(web->name), "web");
     web->scored = web->driven = true;
     web->load = (struct spec_load){.rate = 10000000,
                                    .divisor = 10000000,
                                    .weight = 2000000,
                                    .error_share_max = 10000,
                                    .noperations = 1};
-    strcpy(web->load.operations[0].name, "home");
+    vt_text_copy(web->load.operations[0].name, sizeof(web->load.operations[0].name), "home");
     web->load.operations[0].limits[0] = (struct spec_limit){950000, 100 * MS};
     web->load.operations[0].nlimits = 1;
     *mail = *web;
-    strcpy(mail->name, "mail");
+    vt_text_copy(mail->name, sizeof(mail->name), "mail");
     mail->load.weight = 1000000;
     mail->load.noperations = 0;
     mail->load.limits[0] = (struct spec_limit){950000, 100 * MS};
     mail->load.nlimits = 1;
-    strcpy(spec->roles[2].name, "infra");
+    vt_text_copy(spec->roles[2].name, sizeof(spec->roles[2].name), "infra");
     return spec;
 }
 
@@ -190,8 +190,8 @@ static void a_view_arrives_as_it_was_sent(void **state)
     json_t *message = NULL;
 
     (void)state;
-    strcpy(view->run, "0123456789ab");
-    strcpy(view->phase, "measure");
+    vt_text_copy(view->run, sizeof(view->run), "0123456789ab");
+    vt_text_copy(view->phase, sizeof(view->phase), "measure");
     view->left_ns = -1;
     view->ntiles = SPEC_TILES_MAX;
     for (unsigned i = 0; i < view->ntiles; i++)
@@ -207,7 +207,7 @@ static void a_view_arrives_as_it_was_sent(void **state)
     assert_memory_equal(view, back, sizeof(*view));
     /* A text that would move the cursor. */
     json_object_set_new(message, "phase", json_string("\033[2J"));
-    strcpy(back->phase, "kept");
+    vt_text_copy(back->phase, sizeof(back->phase), "kept");
     assert_true(watch_view_read(message, back, NULL) < 0);
     assert_string_equal(back->phase, "kept");
     json_decref(message);
@@ -218,7 +218,7 @@ static void a_view_arrives_as_it_was_sent(void **state)
 static void fill(struct watch_view *view, unsigned tiles)
 {
     memset(view, 0, sizeof(*view));
-    strcpy(view->phase, "measure");
+    vt_text_copy(view->phase, sizeof(view->phase), "measure");
     view->elapsed_ns = 72 * VT_NS_PER_S;
     view->left_ns = 10 * VT_NS_PER_S;
     view->warnings = 2;
