@@ -221,7 +221,7 @@ static void test_file_refused(void **state)
     refused("", "vtile.yaml:1:1: unknown key \"tiels\": did you mean \"tiles\"?");
     write_file("vtile.yaml", "print-config: true\n");
     refused("", "vtile.yaml:1:1: unknown key \"print-config\": known here are spec, tiles, load, "
-                "preset, seed, host, client, profile, boot-timeout, state, "
+                "preset, seed, host, client, recipient, profile, boot-timeout, state, "
                 "runtime, cache");
     write_file("vtile.yaml", "host: [here]\n");
     refused("", "vtile.yaml:1:7: expected auto, embed or a URI such as qemu:///system, not "
