@@ -83,8 +83,13 @@ static int start_preflight(struct run *run, struct vt_error *err)
     static const enum vt_event_level levels[] = {VT_LEVEL_INFO, VT_LEVEL_WARNING, VT_LEVEL_ERROR};
     VT_AUTO_FREE struct preflight *found = calloc(1, sizeof(*found));
     VT_AUTO_FREE struct vt_domain *domains = calloc(run->nvms, sizeof(*domains));
-    const char *const qemu_paths[] = {run->state.runtime,  run->image.kernel, run->image.initrd,
-                                      run->image.packages, run->image.roles,  NULL};
+    const char *const qemu_paths[] = {run->state.runtime,
+                                      run_has_disks(run) ? run->state.folder : run->state.runtime,
+                                      run->image.kernel,
+                                      run->image.initrd,
+                                      run->image.packages,
+                                      run->image.roles,
+                                      NULL};
     struct preflight_needs needs = {
         .root = "",
         .state = run->state.folder,

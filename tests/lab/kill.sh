@@ -26,7 +26,9 @@ work=$(mktemp -d /tmp/vk.XXXXXX)
 export VTILE_STATE=$work/s VTILE_RUNTIME=$work/r
 root=$VTILE_STATE/embed
 bystander_tap=vt-bystander
-run=("$vtile" run --spec origin --tiles 1 --preset smoke --host embed --seed 1)
+# The smallest tile, with a data disk.
+sed 's/^\( *tcg: .*\)}/\1, storage: disk, disk: 64 MiB}/' "$(dirname "$0")/../../tiles/spec/specs/origin.yaml" >"$work/disk.yaml"
+run=("$vtile" run --spec "$work/disk.yaml" --tiles 1 --preset smoke --host embed --seed 1)
 
 die() {
     echo "kill.sh: $*" >&2
@@ -65,6 +67,7 @@ seen() {
     done
     find "$VTILE_RUNTIME" -mindepth 1 2>/dev/null || true
     find "$VTILE_STATE/journal" -type f 2>/dev/null || true
+    find "$VTILE_STATE/disks" -mindepth 1 2>/dev/null || true
     find "$VTILE_STATE/results" -type f ! -name '*.vtar' 2>/dev/null || true
     find "$root" \( -name '*.pid' -o -name '*.sock' -o -name 'vt-*.xml' \) \
         ! -name 'vt-x.xml' 2>/dev/null || true
