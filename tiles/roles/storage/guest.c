@@ -22,8 +22,8 @@
 #define FILE_NAME "fio.data"
 #define DATA_BYTES_MIN (1U << 20)
 #define DEPTH "16"
-/* What is under way at the end may end; well within a drain. */
-#define GRACE_NS (5 * VT_NS_PER_S)
+/* What is under way at the end may end; within a drain, 15 s at least. */
+#define GRACE_NS (10 * VT_NS_PER_S)
 #define ARGUMENTS_MAX 64
 #define ARGUMENT_BYTES 640
 
