@@ -60,8 +60,10 @@ static int write_config(const struct role_guest *guest, const struct postgres_pa
     char out[POSTGRES_PATH_MAX + 32], buffers[24], wal[24];
     uint64_t mib = guest->data_bytes * postgres_ntiles(guest) >> 20;
     const struct template_value values[] = {
-        {"DATA", paths->data},           {"RUN", paths->run}, {"ADDRESS", guest->address},
-        {"SHARED_BUFFERS_MIB", buffers}, {"WAL_MIB", wal},
+        {"RUN", paths->run},
+        {"ADDRESS", guest->address},
+        {"SHARED_BUFFERS_MIB", buffers},
+        {"WAL_MIB", wal},
     };
 
     /* A quarter of the contents stays in memory, half of them may be written between checkpoints;
@@ -98,7 +100,7 @@ static int start(struct role_guest *guest, struct vt_error *err)
 {
     struct postgres_paths paths;
     char config[POSTGRES_PATH_MAX + 48];
-    const char *const argv[] = {POSTGRES_BIN "/postgres", "-c", config, NULL};
+    const char *const argv[] = {POSTGRES_BIN "/postgres", "-D", paths.data, "-c", config, NULL};
     const char *as_user[POSTGRES_ARGS_MAX];
     int ret = postgres_paths(guest, &paths, err);
 

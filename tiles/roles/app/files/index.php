@@ -30,7 +30,7 @@ try {
         . $operation($sequence, $argument);
     answer(200, $text . sprintf("end %08x\n", crc32($text)));
 } catch (Refusal $refusal) {
-    if ($refusal->status >= 500) {
+    if ($refusal->status === 500) {
         error_log($refusal->getMessage());
     }
     answer($refusal->status, $refusal->getMessage() . "\n");
