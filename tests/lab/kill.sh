@@ -68,7 +68,7 @@ seen() {
     find "$VTILE_RUNTIME" -mindepth 1 2>/dev/null || true
     find "$VTILE_STATE/journal" -type f 2>/dev/null || true
     find "$VTILE_STATE/disks" -mindepth 1 2>/dev/null || true
-    find "$VTILE_STATE/results" -type f ! -name '*.vtar' 2>/dev/null || true
+    find "$VTILE_STATE/results" -type f ! -name '*.vtar' ! -name '*.html' 2>/dev/null || true
     find "$root" \( -name '*.pid' -o -name '*.sock' -o -name 'vt-*.xml' \) \
         ! -name 'vt-x.xml' 2>/dev/null || true
     grep -s -E "$work" /proc/self/mountinfo || true
