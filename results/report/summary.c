@@ -10,7 +10,7 @@
 
 #define BREACHES_SHOWN 5
 #define CAUSES_SHOWN 8
-#define REASONS_SHOWN 64
+#define KINDS_SHOWN 10
 
 /* --- head --- */
 
@@ -25,24 +25,66 @@ static void put_fact(const struct report *report, const char *name, const char *
     vt_buf_adds(report->out, "</b></span> ");
 }
 
-static void put_reasons(const struct report *report)
+static void put_reason(const struct report *report, const struct verdict_reason *reason,
+                       size_t alike)
+{
+    vt_buf_printf(report->out, "<li>%s <code>", verdict_grade_name(reason->grade));
+    html_text(report->out, reason->code, HTML_CELL_MAX);
+    vt_buf_adds(report->out, "</code> ");
+    html_text(report->out, reason->text, HTML_CELL_MAX);
+    if (alike > 0)
+        vt_buf_printf(report->out, " (and %zu more of this kind)", alike);
+    vt_buf_adds(report->out, "</li>\n");
+}
+
+static bool is_alike(const struct verdict_reason *a, const struct verdict_reason *b)
+{
+    return a->grade == b->grade && !strcmp(a->code, b->code);
+}
+
+/* Many tiles give many reasons alike: each kind is told once. Returns whether any were left out. */
+static bool put_kinds(const struct report *report)
 {
     const struct verdict *verdict = &report->result.verdict;
-    size_t shown = verdict->nreasons < REASONS_SHOWN ? verdict->nreasons : REASONS_SHOWN;
+    size_t shown = 0, left = verdict->more;
+    bool folded = false;
 
     vt_buf_adds(report->out, "<ul>");
-    for (size_t i = 0; i < shown; i++) {
-        const struct verdict_reason *reason = &verdict->reasons[i];
-        vt_buf_printf(report->out, "<li>%s <code>", verdict_grade_name(reason->grade));
-        html_text(report->out, reason->code, HTML_CELL_MAX);
-        vt_buf_adds(report->out, "</code> ");
-        html_text(report->out, reason->text, HTML_CELL_MAX);
-        vt_buf_adds(report->out, "</li>");
+    for (int grade = VERDICT_INVALID; grade > VERDICT_VALID; grade--) {
+        for (size_t i = 0; i < verdict->nreasons; i++) {
+            const struct verdict_reason *reason = &verdict->reasons[i];
+            size_t alike = 0, before = 0;
+            for (size_t k = 0; k < verdict->nreasons; k++) {
+                bool is = is_alike(reason, &verdict->reasons[k]);
+                before += is && k < i;
+                alike += is && k > i;
+            }
+            if ((int)reason->grade != grade || before > 0)
+                continue;
+            folded |= alike > 0;
+            if (shown++ < KINDS_SHOWN)
+                put_reason(report, reason, alike);
+            else
+                left += 1 + alike;
+        }
     }
-    if (verdict->nreasons - shown + verdict->more > 0)
-        vt_buf_printf(report->out, "<li>and %zu more</li>",
-                      verdict->nreasons - shown + verdict->more);
+    if (left > 0)
+        vt_buf_printf(report->out, "<li>and %zu more</li>", left);
     vt_buf_adds(report->out, "</ul>");
+    return folded || left > 0;
+}
+
+static void put_all_reasons(const struct report *report)
+{
+    const struct verdict *verdict = &report->result.verdict;
+
+    vt_buf_printf(report->out, "<details><summary>All %zu reasons</summary><ul>\n",
+                  verdict->nreasons + verdict->more);
+    for (size_t i = 0; i < verdict->nreasons; i++)
+        put_reason(report, &verdict->reasons[i], 0);
+    if (verdict->more > 0)
+        vt_buf_printf(report->out, "<li>and %zu more</li>", verdict->more);
+    vt_buf_adds(report->out, "</ul></details>\n");
 }
 
 static void put_score(const struct report *report)
@@ -86,6 +128,7 @@ static void put_qos(const struct report *report)
 void report_head(const struct report *report)
 {
     const char *grade = verdict_grade_name(report->result.verdict.grade);
+    bool folded;
 
     vt_buf_adds(report->out, "<header><h1>vtile run ");
     html_text(report->out, report->result.run, HTML_CELL_MAX);
@@ -101,11 +144,13 @@ void report_head(const struct report *report)
                   "</p></header>\n<div class=\"cards\"><div class=\"card v%s\"><h2>Verdict</h2>"
                   "<p class=\"big\">%s</p>",
                   grade, grade);
-    put_reasons(report);
+    folded = put_kinds(report);
     vt_buf_adds(report->out, "</div>\n");
     put_qos(report);
     put_score(report);
     vt_buf_adds(report->out, "</div>\n");
+    if (folded)
+        put_all_reasons(report);
 }
 
 /* --- what failed first, and why --- */
@@ -202,8 +247,10 @@ static void put_causes(const struct report *report)
                     " CPU, and the load generator was in time.</p>\n");
         return;
     }
-    vt_buf_adds(report->out, "<p><b>What stood in the way</b>, as far as the samples show it:</p>"
-                             "<ul class=\"causes\">");
+    vt_buf_adds(report->out, report->breaches.n
+                                 ? "<p><b>What stood in the way</b>, as far as the samples show it:"
+                                 : "<p><b>Scarce all the same</b>, as the samples show:");
+    vt_buf_adds(report->out, "</p><ul class=\"causes\">");
     for (size_t i = 0; i < shown; i++) {
         const struct cause *cause = &causes->all[i];
         vt_buf_printf(report->out, "<li><code>%s</code> ", cause_code_name(cause->code));
