@@ -39,7 +39,7 @@ static int64_t *number_at(const struct spec_jobs *jobs, size_t i)
     return (int64_t *)((char *)jobs + numbers[i].offset);
 }
 
-/* A rate that --load brought to nothing would be due never. */
+/* A rate that --load brought to nothing would be due never, or without end. */
 static int64_t scaled(int64_t rate, int64_t load)
 {
     int64_t scaled = (int64_t)((__int128)rate * load / MILLION);
@@ -70,6 +70,7 @@ void jobs_order_make(struct jobs_order *order, unsigned tile, const struct spec_
     vt_text_copy(order->role, sizeof(order->role), spec->name);
     order->jobs.rate = scaled(spec->jobs.rate, load);
     order->jobs.stream_rate = scaled(spec->jobs.stream_rate, load);
+    order->jobs.bytes_per_s = scaled(spec->jobs.bytes_per_s, load);
     order->jobs.window_ns = spec->jobs.windows_ns[preset];
     for (unsigned i = 0; role && i < role->noperations && i < SPEC_OPERATIONS_MAX; i++) {
         const struct spec_operation *own = find_operation(&spec->load, role->operations[i]);

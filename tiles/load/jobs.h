@@ -18,7 +18,7 @@ struct jobs_order {
     unsigned tile;
     char role[16];
     struct role_times times;
-    struct spec_jobs jobs; /* rates scaled by --load, the window that is in force */
+    struct spec_jobs jobs; /* rates and bytes_per_s scaled by --load, the window in force */
     int64_t good_limit_ns[SPEC_OPERATIONS_MAX];
     bool rated[SPEC_OPERATIONS_MAX]; /* has a least rate: rates are noted */
 };

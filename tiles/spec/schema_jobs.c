@@ -109,7 +109,7 @@ static const struct vt_field jobs_fields[] = {
      JOBS(bytes_per_s),
      .min = 1024,
      .max = TIB,
-     .help = "network: most that the stream sends in a second; default as fast as it goes"},
+     .help = "network: bytes a second of the stream at full load; default as fast as it goes"},
     {.key = "weight",
      .type = VT_FIELD_FIXED,
      JUDGED(weight),

@@ -69,7 +69,7 @@ struct spec_jobs {
     int64_t block_bytes;
     int64_t stream_rate; /* sequential reads a second at --load 1, millionths */
     int64_t stream_block_bytes;
-    int64_t bytes_per_s; /* network: most of the stream; 0: as fast as it goes */
+    int64_t bytes_per_s; /* network: of the stream at --load 1; 0: as fast as it goes */
 };
 struct spec_role_size {
     uint64_t memory_bytes;
