@@ -85,7 +85,7 @@ const struct vt_field settings_fields[] = {
      .max = SETTINGS_RECIPIENTS_MAX,
      .schema = &path_schema,
      .count_offset = offsetof(struct run_settings, nrecipients),
-     .help = "encrypt the record for this certificate's owner; may be repeated"},
+     .help = "encrypt the record for this certificate's owner; repeatable"},
     {.key = "profile",
      .type = VT_FIELD_TEXT,
      AT(profile),

@@ -24,6 +24,7 @@ begin() {
 }
 in_phase() { grep -q "\"type\":\"phase\".*\"phase\":\"$1\"" "$work/events" || run_ended; }
 client() { pgrep -P "$pid" -f 'vtile-agent.*--client'; }
+stood_still() { [ $(($(date +%s%N) - since)) -ge 3000000000 ]; }
 lost() { grep -q '"type":"agent".*"source":"infra-1","level":"error"' "$work/events" || run_ended; }
 codes() {
     tail -n 1 "$work/events" | jq -r '.verdict, (.reasons[] | .code + " " + .grade)'
@@ -34,7 +35,8 @@ begin --recipient "$work/ec.pem" --recipient "$work/rsa.pem"
 wait_until 300 in_phase measure || die "no measure phase"
 stopped=$(client) || die "no client"
 kill -STOP "$stopped"
-sleep 3 # the fault itself: a client that stands still, too short to be given up
+since=$(date +%s%N)
+wait_until 10 stood_still # too short for an agent to be given up
 kill -CONT "$stopped"
 ns=$(mark)
 tap=$(ip -n "$ns" -o link show | sed -n 's/^[0-9]*: \(vt-[0-9a-f]*-001i\):.*/\1/p')
