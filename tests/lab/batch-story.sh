@@ -6,7 +6,7 @@
 #   batch-story.sh [MIB-TOO-LITTLE [MIB-ENOUGH]]
 set -euo pipefail
 vtile=${VTILE_BUILD:?}/vtile
-little=${1:-112} enough=${2:-320}
+little=${1:-96} enough=${2:-256}
 work=$(mktemp -d /tmp/vb.XXXXXX)
 export VTILE_STATE=$work/s VTILE_RUNTIME=$work/r
 trap '"$vtile" clean >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
@@ -28,11 +28,11 @@ roles:
       kvm: {memory: $2 MiB, vcpus: 2, data: 0 B}
     scored: true
     jobs:
-      rate: 0.1
+      rate: 0.1334
       windows: {smoke: 60 s, turbo: 60 s, standard: 60 s}
-      late_workers: 40 %
+      late_workers: 25 %
       compress: 512 KiB
-      compile: 80
+      compile: 20
       error_share_max: 0 %
 YAML
     code=0
@@ -89,5 +89,5 @@ run_with enough "$enough"
 tell enough
 [ "$code" -eq 0 ] || die "with $enough MiB the exit code is $code: batch must pass"
 [ "$(fact enough oom_kills)" -eq 0 ] || die "something was killed for lack of memory"
-[ "$(fact enough jobs_done)" -eq 6 ] || die "not all six jobs are done"
+[ "$(fact enough jobs_done)" -eq 8 ] || die "not all eight jobs are done"
 echo "with $little MiB batch failed for lack of memory, with $enough MiB it passed"

@@ -72,7 +72,7 @@ struct role_work {
     struct role_times times;
     const struct spec_jobs *jobs; /* rates scaled by --load */
     json_t *facts; /* as those of check(), which tells them; the work thread alone adds to them */
-    bool (*stopping)(void *ctx);  /* asked at least twice a second; then return soon */
+    bool (*stopping)(void *ctx); /* asked at least twice a second; then return soon */
     void (*done)(void *ctx, const struct role_done *done); /* from any thread of the work */
     void *ctx;
 };

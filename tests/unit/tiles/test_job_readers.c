@@ -26,14 +26,14 @@
     "\"total_ios\":" ios ",\"io_bytes\":" bytes ",\"clat_ns\":{\"bins\":{" bins "}}"
 #define REPORT(jobs) "{\"fio version\":\"fio-3.33\",\"jobs\":[" jobs "]}\n"
 
-static const char
-    two_reports[] = REPORT(JOB("read", "0", "1000", SOME("2", "8192", "\"86528\":1,\"105984\":1"),
-                               NONE)) "fio: a line with a { \"brace\" never comes; this } is "
-                                      "one\n" REPORT(JOB("read", "0", "2000",
-                                                         SOME("4", "16384",
-                                                              "\"86528\":2,\"90624\":1,\"105984\":"
-                                                              "1"),
-                                                         NONE));
+static const char two_reports[] =
+    REPORT(JOB("read", "0", "1000", SOME("2", "8192", "\"86528\":1,\"105984\":1"),
+               NONE)) "fio: a line with a { \"brace\" never comes; this } is "
+                      "one\n" REPORT(JOB("read", "0", "2000",
+                                         SOME("4", "16384",
+                                              "\"86528\":2,\"90624\":1,\"105984\":"
+                                              "1"),
+                                         NONE));
 
 struct seen {
     unsigned reports;

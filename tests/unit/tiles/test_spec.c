@@ -231,8 +231,9 @@ static void test_roles_refused(void **state)
 {
     (void)state;
     refused(HEAD "  wbe:\n" SIZES, "s.yaml:4:3: unknown role \"wbe\": did you mean \"web\"?");
-    refused(HEAD "  database:\n" SIZES,
-            "s.yaml:4:3: unknown role \"database\": expected one of infra, web");
+    refused(HEAD "  quantum:\n" SIZES,
+            "s.yaml:4:3: unknown role \"quantum\": expected one of infra, web, app, database, "
+            "mail, batch, storage, netserver, netclient");
     refused(HEAD WEB, "s.yaml:4:3: role \"web\" needs a role \"infra\" in the same tile");
     refused(HEAD INFRA LOAD "      limits: [{share: 99 %, within: 2 s}]\n",
             "s.yaml:7:7: role \"infra\" is not driven from outside: expected no load");
@@ -244,6 +245,52 @@ static void test_roles_refused(void **state)
     refused("name: 2\ndescription: y\nroles:\n" INFRA,
             "s.yaml:1:7: name: expected lower-case letters, digits and -, a letter first");
     refused("name: x\ndescription: y\nroles: {}\n", "s.yaml:3:8: roles: expected at least 1 entry");
+}
+
+#define STORAGE "  storage:\n" SIZES
+#define JOBS "    jobs:\n      rate: 2\n      error_share_max: 1 %\n"
+#define BLOCKS "      read_share: 70 %\n      block: 4 KiB\n"
+#define BYTES "      compress: 1 MiB\n      compile: 3\n"
+
+static void test_jobs(void **state)
+{
+    static const char text[] =
+        HEAD "  batch:\n" SIZES JOBS BYTES
+             "      windows: {smoke: 30 s, turbo: 2 min, standard: 15 min}\n" STORAGE JOBS BLOCKS
+             "      limits: [{share: 99 %, within: 2 s}]\n"
+             "      operations: {write: {good_limit: 3 s}}\n";
+    struct spec spec;
+
+    (void)state;
+    assert_int_equal(spec_read_text("s.yaml", text, strlen(text), &spec, NULL), 0);
+    assert_true(spec.roles[0].works && spec.roles[0].driven && !spec.roles[0].scored);
+    assert_int_equal(spec.roles[0].jobs.rate, 2000000);
+    assert_int_equal(spec.roles[0].jobs.compress_bytes, 1 << 20);
+    assert_int_equal(spec.roles[0].jobs.windows_ns[2], 900 * S);
+    /* Its jobs are judged by their windows. */
+    assert_int_equal(spec.roles[0].load.good_limit_ns, 900 * S);
+    assert_int_equal(spec.roles[1].load.good_limit_ns, 2 * S);
+    assert_int_equal(spec.roles[1].load.operations[0].good_limit_ns, 3 * S);
+    assert_int_equal(spec.roles[1].load.error_share_max, 10000);
+}
+
+static void test_jobs_refused(void **state)
+{
+    (void)state;
+    refused(HEAD INFRA JOBS "      good_limit: 1 s\n",
+            "s.yaml:7:7: role \"infra\" makes no load for itself: expected no jobs");
+    refused(HEAD STORAGE JOBS "      good_limit: 1 s\n",
+            "s.yaml:7:7: jobs of role \"storage\": expected read_share, the share of reads among "
+            "random accesses");
+    refused(HEAD STORAGE JOBS BLOCKS,
+            "s.yaml:7:7: good_limit: expected, since there are neither windows nor a limit for 99 "
+            "%");
+    refused(HEAD STORAGE JOBS BLOCKS
+            "      good_limit: 1 s\n      operations: {reed: {good_limit: 1 s}}\n",
+            "s.yaml:12:20: unknown operation \"reed\": did you mean \"read\"?");
+    refused(HEAD INFRA WEB JOBS "      good_limit: 1 s\n" LOAD
+                                "      limits: [{share: 99 %, within: 2 s}]\n",
+            "s.yaml:9:7: jobs: expected nothing, for there is a load");
 }
 
 static void test_load_refused(void **state)
@@ -301,7 +348,8 @@ int main(void)
         cmocka_unit_test(test_undriven),      cmocka_unit_test(test_presets),
         cmocka_unit_test(test_defaults),      cmocka_unit_test(test_storage),
         cmocka_unit_test(test_roles_refused), cmocka_unit_test(test_load_refused),
-        cmocka_unit_test(test_not_found),
+        cmocka_unit_test(test_not_found),     cmocka_unit_test(test_jobs),
+        cmocka_unit_test(test_jobs_refused),
     };
 
     return cmocka_run_group_tests_name("spec", tests, NULL, NULL);

@@ -16,7 +16,7 @@
 enum probe_kind { PROBE_PING, PROBE_STREAM, PROBE_KINDS };
 
 #define PROBES_PINGS_MAX 100 /* a second */
-#define PROBES_STREAM_S 60  /* at least; the last one is shorter than twice that */
+#define PROBES_STREAM_S 60   /* at least; the last one is shorter than twice that */
 #define PROBES_SECONDS_MAX (2 * PROBES_STREAM_S)
 #define PROBES_IPERF_BYTES_MAX (1U << 20)
 
