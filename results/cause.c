@@ -232,12 +232,9 @@ static const struct {
     const char *pattern;
     void (*look)(struct search *search, const struct samples_series *series);
 } rules[] = {
-    {"mem.available_bytes", rule_memory},
-    {"mem.available_bytes", rule_silent},
-    {"psi.memory.some", rule_pressure},
-    {"mem.oom*", rule_oom},
-    {"oom_kill*", rule_oom},
-    {"cpu.idle", rule_cpu},
+    {"mem.available_bytes", rule_memory}, {"mem.available_bytes", rule_silent},
+    {"mem.pressure", rule_pressure},      {"psi.memory.some", rule_pressure},
+    {"mem.oom_kills", rule_oom},          {"cpu.idle", rule_cpu},
 };
 
 /* The verdict has judged the generator's own lag, against the limit in the record. */

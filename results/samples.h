@@ -65,7 +65,7 @@ const struct samples_series *samples_find(const struct samples *samples, const c
                                           unsigned tile, const char *name);
 const struct samples_machine *samples_machine(const struct samples *samples, const char *source);
 
-/* '#' stands for digits, '*' at the end for anything. */
+/* '#' stands for digits. */
 bool samples_name_like(const char *name, const char *pattern);
 
 #endif

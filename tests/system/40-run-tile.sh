@@ -53,6 +53,12 @@ for key in ("run", "verdict", "qos", "score", "tiles"):
     assert said[key] == again[key], (key, said[key], again[key])
 PY
 
+# The report beside it is what the archive gives again, and names it.
+report=${archive%.vtar}.html
+"$vtile" results report --output "$work/report.html" "$archive" || die "report"
+cmp "$report" "$work/report.html" || die "another report than at the end of the run"
+grep -q "$(sha256sum "$archive" | cut -d ' ' -f 1)" "$report" || die "the report does not name its archive"
+
 # The record, unpacked by other people's tools alone.
 mkdir "$work/x"
 tar -xf "$archive" -C "$work/x"

@@ -77,7 +77,7 @@ static void test_healthy(void **state)
     add_machine(&rig, "web-1", 128 * MIB, 1);
     add_line(&rig, 1, "web-1", "mem.available_bytes", 60 * MIB, 0, 0, 0);
     add_line(&rig, 1, "web-1", "psi.memory.some", 0.01, 0, 0, 0);
-    add_line(&rig, 1, "web-1", "oom_kills", 0, 0, 0, 0);
+    add_line(&rig, 1, "web-1", "mem.oom_kills", 0, 0, 0, 0);
     add_line(&rig, 1, "web-1", "cpu.idle", 0.8, 0, 0, 0);
     find(&rig, NULL);
     assert_int_equal(rig.causes.n, 0);
@@ -98,7 +98,7 @@ static void test_batch_story(void **state)
     add_line(&rig, 0, "host.1", "cpu.idle", 0.0, 0, 0, 0);
     add_line(&rig, 1, "batch-1", "cpu.idle", 1.0, 0.0, 40, 60);
     add_line(&rig, 1, "batch-1", "mem.available_bytes", 50 * MIB, 2 * MIB, 42, 60);
-    add_line(&rig, 1, "batch-1", "psi.memory.some", 0, 0.6, 43, 60);
+    add_line(&rig, 1, "batch-1", "mem.pressure", 0, 0.6, 43, 60);
     add_line(&rig, 1, "batch-1", "mem.oom_kills", 0, 1, 50, 60);
     find(&rig, &first);
     assert_int_equal(rig.causes.n, 5);
@@ -146,7 +146,7 @@ static void test_window(void **state)
     start(&rig);
     add_machine(&rig, "a-1", 100 * MIB, 1);
     add_line(&rig, 1, "a-1", "mem.available_bytes", 50 * MIB, MIB, 0, 10);
-    add_line(&rig, 1, "a-1", "oom_kills", 3, 0, 0, 5);
+    add_line(&rig, 1, "a-1", "mem.oom_kills", 3, 0, 0, 5);
     add_line(&rig, 1, "a-1", "cpu.idle", 1, 0, 0, 10);
     find(&rig, NULL);
     assert_int_equal(rig.causes.n, 0);

@@ -198,7 +198,7 @@ static void test_names_the_cause(void **state)
     assert_ok(record_put_meta(record, "config.batch-1.memory", "131072 kB", OK_ERR));
     assert_ok(record_put_meta(record, "config.batch-1.cpus", "2", OK_ERR));
     put_samples(record, "mem.available_bytes", 60e6, 1e6);
-    put_samples(record, "psi.memory.some", 0, 0.8);
+    put_samples(record, "mem.pressure", 0, 0.8);
     assert_ok(record_close(record, OK_ERR));
     report_of("batch", &out);
     assert_says(&out, "First to fail:");
@@ -247,7 +247,11 @@ static void put_evil_rows(struct record *record)
         events[i].source = events[i].text = evil;
         events[i].phase = "<svg/onload=alert(4)>";
         events[i].role = "<b>";
-        events[i].series = "disk.read\"><script>alert(5)</script>";
+        events[i].series = evil;
+        if (events[i].type == VT_EVENT_SAMPLE) {
+            events[i].series = "cpu.user";
+            events[i].source = i % 2 ? "\"><script>x()</script>" : "<i onclick='x()'>";
+        }
         events[i].tile = 1;
         emit(record, &events[i]);
     }
@@ -290,6 +294,8 @@ static void test_hostile(void **state)
     assert_null(strchr(out.data, '\x1b'));
     assert_true(vt_text_is_utf8(out.data));
     assert_says(&out, "&lt;script&gt;a&lt;/script&gt;");
+    assert_says(&out, "<h3>&quot;&gt;&lt;script&gt;x()&lt;/script&gt;"); /* a machine */
+    assert_says(&out, "cpu.user: &lt;/title&gt;");                       /* why it has none */
 }
 
 /* Far more events, series and facts than a report has room for. */
@@ -305,7 +311,7 @@ static void test_bounded(void **state)
     for (int i = 0; i < 6000; i++) {
         struct vt_event note = {.type = VT_EVENT_NOTE, .source = "controller", .text = text};
         struct vt_event sample = {.type = VT_EVENT_SAMPLE, .source = "host.1", .value = 1};
-        snprintf(name, sizeof(name), "disk.read%d", i);
+        snprintf(name, sizeof(name), "vcpu.%d.run_delay", i);
         sample.series = name;
         note.level = i == 5999 ? VT_LEVEL_ERROR : VT_LEVEL_INFO;
         if (i == 5999)
