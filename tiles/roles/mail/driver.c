@@ -2,81 +2,18 @@
 /*
  * The mail role's load: people who read, file and delete mail over IMAP, each on a TLS connection
  * of their own. Every body is checked to its last byte.
- *
- * A step's argument: user << 24, MAIL_DELETED for a store that marks \Deleted, and a number from
- * which the message is chosen: what is in a mailbox is known to the connection only.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "tiles/roles/mail/imap.h"
 #include "tiles/roles/mail/mail.h"
+#include "tiles/roles/mail/walk.h"
 #include "tiles/roles/registry.h"
-
-#define ARGUMENT_USER_SHIFT 24
-#define ARGUMENT_DELETED (1U << 23)
-#define ARGUMENT_NUMBERS (1U << 23)
 
 static const char *const operations[MAIL_OPERATIONS] = {
     "login", "select", "fetch", "search", "append", "store", "expunge", "logout",
 };
-
-/* --- plan --- */
-
-/* A store that marks \Deleted is followed by expunge, one that marks \Seen is not. */
-enum walk { LOGIN, SELECT, FETCH, SEARCH, APPEND, SEEN, DELETED, EXPUNGE, LOGOUT, WALKS };
-
-static const uint16_t walk_operations[WALKS] = {
-    MAIL_LOGIN, MAIL_SELECT, MAIL_FETCH,   MAIL_SEARCH, MAIL_APPEND,
-    MAIL_STORE, MAIL_STORE,  MAIL_EXPUNGE, MAIL_LOGOUT,
-};
-
-/* [ours] In per cent. Chosen so that about as many messages are appended as expunged (17 to 18),
- * with messages of the same mean size: a mailbox stays as large as it was. */
-static const uint32_t matrix[WALKS][WALKS] = {
-    [LOGIN] = {[SELECT] = 100},
-    [SELECT] = {[FETCH] = 60, [SEARCH] = 30, [APPEND] = 10},
-    [FETCH] =
-        {[FETCH] = 40, [SEARCH] = 5, [APPEND] = 5, [SEEN] = 10, [DELETED] = 15, [LOGOUT] = 25},
-    [SEARCH] = {[FETCH] = 70, [APPEND] = 10, [LOGOUT] = 20},
-    [APPEND] = {[FETCH] = 50, [SEARCH] = 10, [LOGOUT] = 40},
-    [SEEN] = {[FETCH] = 50, [LOGOUT] = 50},
-    [DELETED] = {[EXPUNGE] = 100},
-    [EXPUNGE] = {[FETCH] = 60, [APPEND] = 20, [LOGOUT] = 20},
-};
-
-/* Visits to each among 361, as web_mix: 51 sessions of 7.08 steps. */
-static const uint32_t mix[WALKS] = {51, 51, 120, 23, 17, 12, 18, 18, 51};
-
-struct mail_session {
-    uint32_t walk, user, number;
-};
-
-static bool mail_plan(void *state, struct vt_rng *rng, const struct spec_load *load, bool first,
-                      bool fresh, uint16_t *operation, uint32_t *argument, int64_t *gap_ns)
-{
-    struct mail_session *session = state;
-
-    if (!first && session->walk == LOGOUT)
-        return false;
-    if (first)
-        session->user = (uint32_t)vt_rng_below(rng, MAIL_USERS);
-    if (!first)
-        session->walk = vt_rng_pick(rng, matrix[session->walk], WALKS);
-    else
-        session->walk = fresh ? LOGIN : vt_rng_pick(rng, mix, WALKS);
-    session->number = (uint32_t)vt_rng_below(rng, ARGUMENT_NUMBERS);
-    *operation = walk_operations[session->walk];
-    *argument = session->user << ARGUMENT_USER_SHIFT | session->number |
-                (session->walk == DELETED ? ARGUMENT_DELETED : 0);
-    *gap_ns = load->expected_ns;
-    if (vt_rng_below(rng, 1000000) < (uint64_t)load->think_share) {
-        int64_t think_ns = vt_rng_exp_ns(rng, load->think_mean_ns);
-
-        *gap_ns += think_ns < load->think_max_ns ? think_ns : load->think_max_ns;
-    }
-    return true;
-}
 
 /* --- a connection --- */
 
@@ -132,12 +69,12 @@ static void mail_conn_fini(void *conn)
 
 static uint32_t user_of(const struct mail_conn *c)
 {
-    return c->step.argument >> ARGUMENT_USER_SHIFT;
+    return c->step.argument >> WALK_USER_SHIFT;
 }
 
 static uint32_t number_of(const struct mail_conn *c)
 {
-    return c->step.argument % ARGUMENT_NUMBERS;
+    return c->step.argument % WALK_NUMBERS;
 }
 
 static const char *new_tag(struct mail_conn *c)
@@ -189,7 +126,7 @@ static void send_literal(struct mail_conn *c, struct vt_buf *out)
 static void send_command(struct mail_conn *c, struct vt_buf *out)
 {
     uint32_t generated = c->count ? 1 + number_of(c) % c->count : 1;
-    bool mark_deleted = c->step.argument & ARGUMENT_DELETED;
+    bool mark_deleted = c->step.argument & WALK_DELETED;
 
     c->stage = STAGE_ANSWER;
     vt_buf_printf(out, "%s ", new_tag(c));
@@ -446,7 +383,7 @@ static void on_fetch(struct mail_conn *c)
     /* Other sessions' changes of flags come at any time; the last word on a message counts. */
     if (store && r->has_uid && r->has_flags && r->uid == c->wanted) {
         c->flagged_known = true;
-        c->flagged = r->flags & (c->step.argument & ARGUMENT_DELETED ? IMAP_DELETED : IMAP_SEEN);
+        c->flagged = r->flags & (c->step.argument & WALK_DELETED ? IMAP_DELETED : IMAP_SEEN);
     }
     if (r->body == IMAP_BODY_NONE)
         return;
@@ -590,8 +527,8 @@ const struct driver mail_driver = {
     .port = MAIL_PORT,
     .operations = operations,
     .noperations = MAIL_OPERATIONS,
-    .session_bytes = sizeof(struct mail_session),
-    .plan = mail_plan,
+    .session_bytes = sizeof(struct walk_session),
+    .plan = walk_plan,
     .conn_bytes = sizeof(struct mail_conn),
     .conn_init = mail_conn_init,
     .conn_fini = mail_conn_fini,

@@ -97,14 +97,14 @@ static int make_messages(const struct maker *m, int cur, uint32_t user, struct v
     int ret = 0;
 
     for (uint32_t i = 1; ret == 0 && i <= m->count; i++) {
-        char name[64];
+        char name[64], file[64];
 
         message.number = i;
         message.bytes = mail_bytes(user, i);
         mail_render(&message, text);
-        message_name(i, message.bytes, name, sizeof(name) - 3);
-        strcat(name, ":2,");
-        ret = make_file(m, cur, name, text, message.bytes, err);
+        message_name(i, message.bytes, name, sizeof(name));
+        snprintf(file, sizeof(file), "%.60s:2,", name); /* no flags */
+        ret = make_file(m, cur, file, text, message.bytes, err);
     }
     return ret;
 }
