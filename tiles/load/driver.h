@@ -76,7 +76,8 @@ struct driver {
     void (*enter)(void *conn, const struct driver_step *step, struct vt_buf *out);
     /* Appends the request; remembers in conn what the answer must be. */
     void (*request)(void *conn, const struct driver_step *step, struct vt_buf *out);
-    /* *used <= len: bytes taken. why: points to a static text with WRONG and BAD. */
+    /* *used <= len: bytes taken. why: with WRONG and BAD a text that lasts as long
+     * as conn, until its next call. */
     enum driver_verdict (*on_bytes)(void *conn, const uint8_t *data, size_t len, size_t *used,
                                     struct vt_buf *out, const char **why);
     enum driver_verdict (*on_eof)(void *conn, bool truncated, const char **why);
