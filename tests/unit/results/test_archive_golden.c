@@ -2,11 +2,14 @@
 /*
  * One archive of each version of the record stands in golden/ for ever: <version>.vtar, and beside
  * it the fingerprint of the key that signed it and was then forgotten. What was once good stays
- * good and gives the digits that were sealed. VTILE_MAKE_GOLDEN=FILE makes one of today's version.
+ * good and gives the digits that were sealed. "sealed" is encrypted, its key lies beside it.
+ * VTILE_MAKE_GOLDEN=FILE makes one of today's version, for VTILE_MAKE_GOLDEN_FOR=CERT where that is
+ * set.
  */
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sample.h"
 
@@ -14,7 +17,7 @@
 #include "base/scope.h"
 #include "results/result.h"
 
-static const char *const versions[] = {"v1", "v2"};
+static const char *const versions[] = {"v1", "v2", "sealed"};
 
 static const struct sample_role roles[] = {
     {"web", VT_RECORD_LOOP_OPEN, true, 9045000, 1000000, 39, 2, 1, 0},
@@ -63,6 +66,8 @@ static void make(const char *path)
          .series = "nginx.access",
          .text = "GET / 200\n"},
     };
+    const char *recipient = getenv("VTILE_MAKE_GOLDEN_FOR");
+    struct archive_recipients *recipients = NULL;
     struct archive_key *key = NULL;
     char pinned[300];
 
@@ -73,7 +78,11 @@ static void make(const char *path)
     assert_ok(record_put_totals(record, &totals, OK_ERR));
     assert_ok(record_close(record, OK_ERR));
     assert_ok(archive_key_load(sample_path("golden-keys"), true, &key, OK_ERR));
-    assert_ok(archive_seal(sample_path("golden.record"), path, key, NULL, OK_ERR));
+    assert_ok(archive_recipients_new(&recipients, OK_ERR));
+    if (recipient)
+        assert_ok(archive_recipients_add(recipients, recipient, OK_ERR));
+    assert_ok(archive_seal(sample_path("golden.record"), path, key, recipients, OK_ERR));
+    archive_recipients_free(recipients);
     snprintf(pinned, sizeof(pinned), "%s.fingerprint", path);
     sample_write_file(pinned, archive_key_fingerprint(key), ARCHIVE_FINGERPRINT_TEXT - 1);
     archive_key_free(key);
@@ -104,6 +113,7 @@ static void check(const char *version)
     const char *trusted = fingerprint;
     struct archive_trust trust = {&trusted, 1};
     struct archive_report report = {0};
+    struct archive_readers *readers = NULL;
     struct record_reader *reader = NULL;
     struct result result = {0};
     struct vt_buf text = VT_BUF_INIT(1 << 20);
@@ -117,7 +127,13 @@ static void check(const char *version)
     assert_int_equal(len, ARCHIVE_FINGERPRINT_TEXT - 1);
     memcpy(fingerprint, data, len);
     free(data);
-    assert_ok(archive_open_record(path, &trust, NULL, sample_folder(), &report, &reader, OK_ERR));
+    assert_ok(archive_readers_new(&readers, OK_ERR));
+    golden_path(version, ".key", pin);
+    if (access(pin, F_OK) == 0)
+        assert_ok(archive_readers_add(readers, pin, OK_ERR));
+    assert_ok(
+        archive_open_record(path, &trust, readers, sample_folder(), &report, &reader, OK_ERR));
+    archive_readers_free(readers);
     assert_ok(result_compute(reader, &result, OK_ERR));
     result_write_json(&result, NULL, &text);
     manifest = json_loadb(report.manifest.data, report.manifest.len, 0, NULL);

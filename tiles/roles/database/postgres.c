@@ -132,7 +132,8 @@ static int run_as_user(const char *const *argv, const char *stdin_path, int64_t 
 }
 
 /* A server of one user and no network reads the commands: half the start-ups of loading through a
- * server. It ends at the first error. */
+ * server. It ends at the first error. Small in memory and log: the smallest guests hold both the
+ * server and what it writes in 128 MiB. */
 static int load(const struct postgres_paths *paths, const char *file, struct vt_error *err)
 {
     const char *const argv[] = {POSTGRES_BIN "/postgres",
@@ -145,7 +146,15 @@ static int load(const struct postgres_paths *paths, const char *file, struct vt_
                                 "-c",
                                 "fsync=off",
                                 "-c",
-                                "max_wal_size=64MB",
+                                "wal_level=minimal",
+                                "-c",
+                                "max_wal_senders=0",
+                                "-c",
+                                "max_wal_size=4MB",
+                                "-c",
+                                "min_wal_size=2MB",
+                                "-c",
+                                "shared_buffers=16MB",
                                 "postgres",
                                 NULL};
     int ret = run_as_user(argv, file, LOAD_TIMEOUT_NS, err);
@@ -188,16 +197,14 @@ static int load_tile(const struct role_guest *guest, const struct postgres_paths
     return ret;
 }
 
-/* initdb leaves two templates of 7 MiB each that nothing here copies from: in a guest without a
- * disk they would stay in memory. */
 static int drop_templates(const struct role_guest *guest, const struct postgres_paths *paths,
                           struct vt_error *err)
 {
     char path[POSTGRES_PATH_MAX + 32];
     int ret;
 
-    snprintf(path, sizeof(path), "%s/finish.sql", paths->run);
-    ret = postgres_fill_sql(guest, "finish.sql", 0, NULL, path, err);
+    snprintf(path, sizeof(path), "%s/begin.sql", paths->run);
+    ret = postgres_fill_sql(guest, "begin.sql", 0, NULL, path, err);
     if (ret == 0)
         ret = load(paths, path, err);
     unlink(path);
@@ -221,9 +228,9 @@ int postgres_make(const struct role_guest *guest, const struct postgres_paths *p
 {
     int ret = make_empty(paths, err);
 
-    for (unsigned i = 0; ret == 0 && i < postgres_ntiles(guest); i++)
-        ret = load_tile(guest, paths, postgres_tile(guest, i), err);
     if (ret == 0)
         ret = drop_templates(guest, paths, err);
+    for (unsigned i = 0; ret == 0 && i < postgres_ntiles(guest); i++)
+        ret = load_tile(guest, paths, postgres_tile(guest, i), err);
     return ret < 0 ? ret : make_last(paths, err);
 }

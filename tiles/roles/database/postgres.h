@@ -12,7 +12,7 @@
 #define POSTGRES_BIN "/usr/lib/postgresql/15/bin"
 #define POSTGRES_USER "postgres"
 #define POSTGRES_PATH_MAX 512
-#define POSTGRES_ARGS_MAX 24
+#define POSTGRES_ARGS_MAX 40
 
 /* data_dir/postgres: the cluster. data_dir/postgres.whole: it has all its contents.
  * run_dir/postgres: configuration, socket, log; its user's alone. */

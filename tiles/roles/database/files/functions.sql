@@ -102,3 +102,6 @@ REVOKE ALL ON ALL FUNCTIONS IN SCHEMA tile@TILE@ FROM PUBLIC;
 GRANT USAGE ON SCHEMA tile@TILE@ TO app@TILE@;
 GRANT EXECUTE ON FUNCTION browse, purchase, manage, work_order TO app@TILE@;
 ALTER ROLE app@TILE@ SET search_path = tile@TILE@;
+
+-- Its statistics too: nothing else makes them before the load comes.
+ANALYZE;

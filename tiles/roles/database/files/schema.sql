@@ -1,13 +1,14 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- One tile's part of the supply chain: a schema and a user of its own. @...@ is filled in by the
 -- guest; formulas of names and prices are those of tiles/roles/app/goods.c, by which the driver
--- checks each answer. Run as one command: all of it is there afterwards, or nothing.
+-- checks each answer. One transaction: what is written into tables made in it is not logged too.
 --
 -- What must hold at any moment (figures.sql looks):
 --   items.stock         = initial + produced by work orders - sold by order lines
 --   orders.total        = sum of its lines' price * quantity
 --   customers.balance   = sum of their orders' totals
 --   suppliers.delivered = sum of the parts that work orders on their items took
+BEGIN;
 CREATE ROLE app@TILE@ LOGIN;
 CREATE SCHEMA tile@TILE@;
 SET search_path = tile@TILE@;
@@ -101,3 +102,4 @@ DROP TABLE past;
 CREATE UNIQUE INDEX orders_sequence ON orders (sequence) WHERE sequence IS NOT NULL;
 CREATE INDEX orders_of_customer ON orders (customer, number);
 CREATE INDEX orders_to_ship ON orders (customer, number) WHERE NOT shipped;
+COMMIT;
