@@ -36,12 +36,12 @@ roles:
       error_share_max: 1 %
   netserver:
     sizes:
-      tcg: {memory: 96 MiB, vcpus: 1, data: 0 B}
-      kvm: {memory: 96 MiB, vcpus: 1, data: 0 B}
+      tcg: {memory: 128 MiB, vcpus: 1, data: 0 B}
+      kvm: {memory: 128 MiB, vcpus: 1, data: 0 B}
   netclient:
     sizes:
-      tcg: {memory: 96 MiB, vcpus: 1, data: 0 B}
-      kvm: {memory: 96 MiB, vcpus: 1, data: 0 B}
+      tcg: {memory: 128 MiB, vcpus: 1, data: 0 B}
+      kvm: {memory: 128 MiB, vcpus: 1, data: 0 B}
     scored: true
     jobs:
       rate: 2

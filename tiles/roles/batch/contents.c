@@ -10,7 +10,7 @@
 #include "base/rng.h"
 #include "base/scope.h"
 
-#define TABLE_SIZE 8
+#define TABLE_SIZE 8U
 #define ROUNDS_MIN 8
 #define ROUNDS_SPAN 24
 #define PIECES 4 /* statements of a function's loop */
