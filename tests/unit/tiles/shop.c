@@ -225,7 +225,8 @@ void shop_fini(struct shop *shop)
 {
     const char *const argv[] = {"rm", "-r", "--", shop->dir, NULL};
 
-    shop_kill(&shop->app, SIGKILL);
+    /* In order: php-fpm's processes outlive a killed master. */
+    shop_kill(&shop->app, SIGTERM);
     shop_kill(&shop->database, SIGINT);
     assert_int_equal(vt_proc_run(argv, NULL, 0, NULL), 0);
 }
