@@ -100,14 +100,15 @@ static int start_work(struct run *run, struct run_load *load, struct vt_error *e
     const struct run_vm *vm = load->vm;
     int64_t offset_ns = 0, rtt_ns = 0;
     struct jobs_order order;
+    json_int_t t0_ns;
     json_t *params;
     int ret;
 
     if (!hub_agent_clock(run->hub, vm->agent, &offset_ns, &rtt_ns))
         return vt_error_set(err, VT_KIND_INFRA, -EAGAIN, "the clock of %s is not known", vm->agent);
     work_order(run, load, &order);
-    params = json_pack("{s:I, s:o}", "t0_ns", (json_int_t)(run->t0_ns + offset_ns), "order",
-                       jobs_order_write(&order, err));
+    t0_ns = run->t0_ns + offset_ns;
+    params = json_pack("{s:I, s:o}", "t0_ns", t0_ns, "order", jobs_order_write(&order, err));
     if (!params)
         return vt_error_no_memory(err, "start the work of %s", vm->agent);
     ret = hub_call(run->hub, vm->agent, "work", params, CALL_TIMEOUT_NS, call_failed, load, err);

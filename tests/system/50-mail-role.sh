@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The mail role on this machine, against a real dovecot: steps of many sessions on few mailboxes are
 # right, what was acknowledged is kept and is still after a restart, and another IMAP client reads
-# it with a checksum that another program computes. About 10 s.
+# it with a checksum that another program computes. About 20 s.
 # timeout: 180
 set -euo pipefail
 die() {
@@ -19,6 +19,7 @@ if [ "${1:-}" != inside ]; then
     exec unshare --net --pid --fork --kill-child --mount-proc bash "$0" inside
 fi
 ip link set lo up
+ulimit -S -n 1024 # as in a guest
 work=$(mktemp -d /tmp/vm.XXXXXX)
 trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"

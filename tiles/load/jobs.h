@@ -24,7 +24,7 @@ struct jobs_order {
 };
 
 /* Of a role with jobs. preset: index into spec_preset_names; load: millionths. */
-void jobs_order_make(struct jobs_order *order, unsigned tile, const struct spec_role *role,
+void jobs_order_make(struct jobs_order *order, unsigned tile, const struct spec_role *spec,
                      int preset, int64_t load);
 json_t *jobs_order_write(const struct jobs_order *order, struct vt_error *err); /* the caller's */
 /* From a peer: every number bounded, the role known and one that works, operations those of it. */

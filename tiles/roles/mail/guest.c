@@ -4,6 +4,7 @@
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
@@ -25,6 +26,9 @@
  * serves several sessions, which then wait for each other's disk. */
 #define SCARCE_BYTES (UINT64_C(512) << 20)
 #define CLIENTS_SCARCE 16
+/* Descriptors that dovecot's services may need with the limits in dovecot.conf.in; a process has
+ * 1024 by default, and a login process one or two for each session. */
+#define FILES_WANTED 20000
 
 static void set_path(char *path, const char *folder, const char *name)
 {
@@ -96,7 +100,19 @@ static int start(struct role_guest *guest, struct vt_error *err)
 {
     char conf[PATH_MAX_BYTES];
     const char *const argv[] = {"dovecot", "-F", "-c", conf, NULL};
+    struct rlimit files;
 
+    /* Of this process, and so of those that it starts. Where it fails, dovecot complains. */
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FILES_WANTED) {
+        struct rlimit wanted = {FILES_WANTED, FILES_WANTED};
+
+        if (files.rlim_max >= FILES_WANTED)
+            wanted.rlim_max = files.rlim_max;
+        if (setrlimit(RLIMIT_NOFILE, &wanted) < 0) {
+            files.rlim_cur = files.rlim_max;
+            setrlimit(RLIMIT_NOFILE, &files);
+        }
+    }
     set_path(conf, guest->run_dir, "dovecot.conf");
     return server_start(guest, "dovecot", argv, err);
 }

@@ -46,7 +46,7 @@ static int read_bins(const json_t *bins, struct fio_job *job, struct vt_error *e
 static int read_direction(const json_t *json, const char *name, struct fio_job *job,
                           struct vt_error *err)
 {
-    const json_t *direction, *latency, *bins;
+    const json_t *direction = NULL, *latency = NULL, *bins;
     int64_t ios = 0, bytes = 0;
     int ret = vt_json_get_object(json, name, &direction, err);
 
