@@ -130,10 +130,8 @@ static void sent(uv_write_t *request, int status)
     struct reader *reader = (struct reader *)request->handle;
 
     free(request);
-    if (status < 0)
-        drop(reader);
-    else if (reader->server->ending &&
-             uv_stream_get_write_queue_size((uv_stream_t *)&reader->pipe) == 0)
+    if (status < 0 || (reader->server->ending &&
+                       uv_stream_get_write_queue_size((uv_stream_t *)&reader->pipe) == 0))
         drop(reader);
 }
 

@@ -103,8 +103,10 @@ static void expect_line(struct watch_reader *reader, const char *type, const cha
 
     if (!line && watch_reader_fill(reader, NULL) > 0)
         line = watch_reader_line(reader, &len);
-    if (!line)
+    if (!line) {
         fail_msg("no line of type %s", type);
+        return;
+    }
     snprintf(head, sizeof(head), "{\"v\":1,\"type\":\"%s\",", type);
     assert_memory_equal(line, head, strlen(head));
     assert_non_null(memmem(line, len, part, strlen(part)));
