@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/scope.h"
 #include "tiles/roles/app/goods.h"
@@ -51,6 +52,12 @@ static int start(struct role_guest *guest, struct vt_error *err)
 
 static int ready(struct role_guest *guest, struct vt_error *err)
 {
+    char socket[512];
+
+    /* nginx would complain of each request that comes before php-fpm listens. */
+    snprintf(socket, sizeof(socket), "%s/php.sock", guest->run_dir);
+    if (access(socket, F_OK) < 0)
+        return vt_error_set(err, VT_KIND_INFRA, -EAGAIN, "php-fpm does not listen yet");
     return probe_http(guest->address, APP_PORT, PROBE_BROWSE, NULL, err);
 }
 
