@@ -28,11 +28,11 @@ roles:
       kvm: {memory: $2 MiB, vcpus: 2, data: 0 B}
     scored: true
     jobs:
-      rate: 0.1334
+      rate: 0.0667
       windows: {smoke: 60 s, turbo: 60 s, standard: 60 s}
       late_workers: 25 %
       compress: 512 KiB
-      compile: 10
+      compile: 1
       error_share_max: 0 %
 YAML
     code=0
@@ -102,5 +102,5 @@ tell enough
 [ "$code" -eq 0 ] || die "with $enough MiB the exit code is $code: batch must pass"
 [ "$(fact enough oom_kills)" -eq 0 ] || die "something was killed for lack of memory"
 ! pressed enough || die "something waited for memory"
-[ "$(fact enough jobs_done)" -eq 8 ] || die "not all eight jobs are done"
+[ "$(fact enough jobs_done)" -eq 4 ] || die "not all four jobs are done"
 echo "with $little MiB batch failed for lack of memory, with $enough MiB it passed"
