@@ -74,7 +74,7 @@ static int write_config(const struct role_guest *guest, const char *mail_dir,
     snprintf(gid, sizeof(gid), "%u", owner->pw_gid);
     snprintf(logins, sizeof(logins), "%u", guest->vcpus ? guest->vcpus : 1);
     snprintf(clients, sizeof(clients), "%u", clients_per_process());
-    snprintf(port, sizeof(port), "%u", MAIL_PORT);
+    snprintf(port, sizeof(port), "%d", MAIL_PORT);
     set_path(out, guest->run_dir, "dovecot.conf");
     return template_fill(guest->files_dir, "dovecot.conf.in", out, values, VT_COUNT(values), err);
 }
