@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bare FOLDER: what the same QEMUs look like when started by hand: plans one tile of the built-in
- * spec, writes config disks that let the guests serve without a controller, and prints a line for
+ * bare FOLDER SPEC: what the same QEMUs look like when started by hand: plans one tile of a spec,
+ * writes config disks that let the guests serve without a controller, and prints a line for
  * the bridge and, for each VM, its tap and libvirt's own command line for its domain:
  *   bridge NAME ADDRESS/PREFIX
  *   vm ROLE ADDRESS TAP COMMAND...
@@ -85,12 +85,12 @@ static int print_vm(const struct run *run, const struct run_vm *vm, virConnectPt
     return 0;
 }
 
-static int print_plan(struct run *run, const char *folder, struct vt_error *err)
+static int print_plan(struct run *run, const char *folder, const char *spec, struct vt_error *err)
 {
     char bridge[VT_IFNAME_MAX], uri[VT_PATH_MAX + 64];
     pthread_t thread;
     virConnectPtr conn;
-    int ret = spec_load("web", &run->spec, err);
+    int ret = spec_load(spec, &run->spec, err);
 
     if (ret == 0)
         ret = image_find(NULL, &run->image, err);
@@ -127,9 +127,9 @@ int main(int argc, char **argv)
     struct run *run = calloc(1, sizeof(*run));
 
     vt_log_init("bare", VT_LOG_INFO);
-    if (argc != 2 || !run)
+    if (argc != 3 || !run)
         return 2;
-    if (state_open(&run->state, &err) < 0 || print_plan(run, argv[1], &err) < 0) {
+    if (state_open(&run->state, &err) < 0 || print_plan(run, argv[1], argv[2], &err) < 0) {
         vt_log_error(&err);
         return 1;
     }

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""deploy.py [PAIRS]: what vtile costs over the same QEMUs started by hand.
+"""deploy.py [PAIRS [SPEC]]: what vtile costs over the same QEMUs started by hand.
 
-Alternated pairs (fifteen unless said otherwise), each side from nothing until both servers have
+Alternated pairs (fifteen unless said otherwise) of one tile of SPEC (web unless said otherwise),
+each side from nothing until all servers have
 answered: CPU seconds of everything that was started, and the QEMUs' proportional memory. The bare
 side runs libvirt's own command lines for the same domains with the same image; its guests serve
 without a controller. The same poller asks on both sides. Then one whole run for the controller's
@@ -26,7 +27,8 @@ import time
 BUILD = os.environ["VTILE_BUILD"]
 VTILE = f"{BUILD}/vtile"
 TICK = os.sysconf("SC_CLK_TCK")
-PAGE = "/home?r=4294967295&n=0"
+PAIRS = int(sys.argv[1]) if len(sys.argv) > 1 else 15
+SPEC = sys.argv[2] if len(sys.argv) > 2 else "web"
 POLL_S = 0.1
 DEADLINE_S = 240
 libc = ctypes.CDLL(None, use_errno=True)
@@ -70,17 +72,44 @@ def enter_netns(name):
             die(f"enter {name}: {os.strerror(ctypes.get_errno())}")
 
 
-def answers(address, port):
-    request = f"GET {PAGE} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n".encode()
+def ask(address, port, tls, text, good):
+    """Whether what a server answers, or greets with, is good."""
+    with socket.create_connection((address, port), timeout=2) as s:
+        if tls:
+            context = ssl.create_default_context()
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+            s = context.wrap_socket(s)
+        s.sendall(text.replace(b"@", address.encode()))
+        return good in s.recv(64)
+
+
+def http(path):
+    return f"GET {path} HTTP/1.1\r\nHost: @\r\nConnection: close\r\n\r\n".encode()
+
+
+# How each role answers: port, TLS, question, part of a good answer. In the order in which they can
+# give one. PostgreSQL is asked for TLS (SSLRequest: 80877103) and says S or N.
+ROLES = {
+    "infra": (80, False, http("/home?r=4294967295&n=0"), b" 200"),
+    "web": (443, True, http("/home?r=4294967295&n=0"), b" 200"),
+    "database": (5432, False, b"\0\0\0\x08\x04\xd2\x16\x2f", b"N"),
+    "app": (80, False, http("/browse?r=4294967295&n=0"), b" 200"),
+    "mail": (993, True, b"", b"* OK"),
+}
+
+
+def answers(role, address):
+    if role not in ROLES:  # nothing listens in a batch VM: that it says so is its answer
+        try:
+            socket.create_connection((address, 7), timeout=2)
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            pass
+        return False
     try:
-        with socket.create_connection((address, port), timeout=2) as s:
-            if port == 443:
-                context = ssl.create_default_context()
-                context.check_hostname = False
-                context.verify_mode = ssl.CERT_NONE
-                s = context.wrap_socket(s)
-            s.sendall(request)
-            return s.recv(12).endswith(b" 200")
+        return ask(address, *ROLES[role])
     except OSError:
         return False
 
@@ -117,19 +146,35 @@ def qemus_of(text):
     return [pid for pid, line in processes_with(text) if b"-accel" in line and b"guest=" in line]
 
 
-SERVERS = [("198.18.1.10", 80), ("198.18.1.11", 443)]
+def environment(work):
+    return dict(os.environ, VTILE_STATE=f"{work}/s", VTILE_RUNTIME=f"{work}/r",
+                VTILE_GUEST_PROGRAMS=BUILD)
 
 
-def run_vtile(work):
-    env = dict(os.environ, VTILE_STATE=f"{work}/s", VTILE_RUNTIME=f"{work}/r")
-    child = subprocess.Popen([VTILE, "run", "--json", "--host", "embed", "--spec", "web"], env=env,
+def plan(work):
+    """Bridge and its address; of each VM role, address, tap, command line."""
+    os.makedirs(f"{work}/bare/ba5eba5eba5e", exist_ok=True)
+    lines = subprocess.run([f"{BUILD}/tests/bare", f"{work}/bare", SPEC], env=environment(work),
+                           check=True, text=True, stdout=subprocess.PIPE).stdout.splitlines()
+    return lines[0].split()[1:], [line.split(" ", 4)[1:] for line in lines[1:]]
+
+
+def servers_of(vms):
+    order = list(ROLES)
+    servers = [(role, address) for role, address, _, _ in vms]
+    return sorted(servers, key=lambda s: order.index(s[0]) if s[0] in order else len(order))
+
+
+def run_vtile(work, servers):
+    env = environment(work)
+    child = subprocess.Popen([VTILE, "run", "--json", "--host", "embed", "--spec", SPEC], env=env,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     for line in child.stdout:
         if found := re.search(r'"text":"run ([0-9a-f]{6})', line):
             netns = f"vt-{found[1]}"
         if '"phase":"deploy"' in line:
             break
-    wait_for_answers(netns, SERVERS)
+    wait_for_answers(netns, servers)
     qemus = qemus_of(f"{work}/s/embed")
     clients = [pid for pid, _ in processes_with(f"{work}/r/") if pid not in qemus + [child.pid]]
     guests = [cpu_s(pid) for pid in qemus]
@@ -147,14 +192,8 @@ def ip(*words):
     subprocess.run(["ip", *words], check=True)
 
 
-def run_bare(work):
-    folder = f"{work}/bare"
-    os.makedirs(folder + "/ba5eba5eba5e", exist_ok=True)
-    env = dict(os.environ, VTILE_STATE=f"{work}/s", VTILE_RUNTIME=f"{work}/r",
-               VTILE_GUEST_PROGRAMS=BUILD)
-    plan = subprocess.run([f"{BUILD}/tests/bare", folder], env=env, check=True, text=True,
-                          stdout=subprocess.PIPE).stdout.splitlines()
-    _, bridge, address = plan[0].split()
+def run_bare(work, servers):
+    (bridge, address), vms = plan(work)
     netns = "vt-bare"
     ip("netns", "add", netns)
     inside = ["-n", netns]
@@ -164,12 +203,11 @@ def run_bare(work):
         ip(*inside, "link", "add", bridge, "type", "bridge")
         ip(*inside, "address", "add", address, "dev", bridge)
         ip(*inside, "link", "set", bridge, "up")
-        for line in plan[1:]:
-            _, _, _, tap, command = line.split(" ", 4)
+        for _, _, tap, command in vms:
             ip(*inside, "tuntap", "add", tap, "mode", "tap", "vnet_hdr")
             ip(*inside, "link", "set", tap, "master", bridge, "up")
             children.append(start_bare(netns, tap, command))
-        wait_for_answers(netns, SERVERS)
+        wait_for_answers(netns, servers)
         return {"cpu_s": sum(cpu_s(c.pid) for c in children), "vms": len(children),
                 "pss_mib": sum(pss_mib(c.pid) for c in children)}
     finally:
@@ -177,7 +215,7 @@ def run_bare(work):
             child.kill()
             child.wait()
         ip("netns", "delete", netns)
-        shutil.rmtree(folder)
+        shutil.rmtree(f"{work}/bare")
 
 
 def start_bare(netns, tap, command):
@@ -208,9 +246,8 @@ def start_bare(netns, tap, command):
 
 
 def measure_controller(work):
-    env = dict(os.environ, VTILE_STATE=f"{work}/s", VTILE_RUNTIME=f"{work}/r")
-    child = subprocess.Popen([VTILE, "run", "--json", "--host", "embed", "--spec", "web"], env=env,
-                             stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen([VTILE, "run", "--json", "--host", "embed", "--spec", SPEC],
+                             env=environment(work), stdout=subprocess.PIPE, text=True)
     begin = end = None
     for line in child.stdout:
         event = json.loads(line)
@@ -238,15 +275,15 @@ def upper_bound(ratios):
 
 
 def main():
-    pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 15
     work = tempfile.mkdtemp(prefix="vb.", dir="/tmp")
     rows = []
     try:
         subprocess.run([VTILE, "image", "build"], check=True, stdout=subprocess.DEVNULL)
-        run_vtile(work)  # not counted: fills the capability cache
-        for i in range(pairs):
+        servers = servers_of(plan(work)[1])
+        run_vtile(work, servers)  # not counted: fills the capability cache
+        for i in range(PAIRS):
             order = (run_vtile, run_bare) if i % 2 == 0 else (run_bare, run_vtile)
-            result = {f.__name__: f(work) for f in order}
+            result = {f.__name__: f(work, servers) for f in order}
             rows.append((result["run_vtile"], result["run_bare"]))
             vtile, bare = rows[-1]
             print(f"pair {i + 1:2}: vtile {vtile['cpu_s']:6.2f} CPU s (own {vtile['own_cpu_s']:.2f}), "
@@ -254,15 +291,15 @@ def main():
                   f"PSS {vtile['pss_mib']:.0f} / {bare['pss_mib']:.0f} MiB", flush=True)
         controller = measure_controller(work)
     finally:
-        subprocess.run([VTILE, "clean"], env=dict(os.environ, VTILE_STATE=f"{work}/s",
-                       VTILE_RUNTIME=f"{work}/r"), stdout=subprocess.DEVNULL, check=False)
+        subprocess.run([VTILE, "clean"], env=environment(work), stdout=subprocess.DEVNULL,
+                       check=False)
         shutil.rmtree(work, ignore_errors=True)
     ratios = [v["cpu_s"] / b["cpu_s"] for v, b in rows]
     memory = [v["pss_mib"] / b["pss_mib"] for v, b in rows]
     result = {
-        "v": 1, "type": "bench", "name": "deploy", "pairs": pairs,
+        "v": 1, "type": "bench", "name": "deploy", "spec": SPEC, "pairs": PAIRS,
         "cpu_ratio_median": round(statistics.median(ratios), 4),
-        "cpu_ratio_upper95": round(upper_bound(ratios), 4) if pairs > 4 else None,
+        "cpu_ratio_upper95": round(upper_bound(ratios), 4) if PAIRS > 4 else None,
         "cpu_s_per_vm": round(statistics.median(v["cpu_s"] / v["vms"] for v, _ in rows), 3),
         "pss_ratio_median": round(statistics.median(memory), 4),
         "pss_ratio_max": round(max(memory), 4),

@@ -17,6 +17,7 @@
 #include "base/scope.h"
 #include "base/text.h"
 #include "orchestrator/settings.h"
+#include "tiles/spec/schema.h"
 #include "tiles/spec/spec.h"
 
 #define LINES_MAX 128
@@ -34,6 +35,7 @@ struct attack {
     struct line lines[LINES_MAX];
     size_t nlines;
     int (*read)(const char *text, size_t len, struct vt_error *err);
+    const char *elsewhere;
     unsigned done;
 };
 
@@ -363,24 +365,36 @@ static void attack_map(struct attack *a, const struct vt_schema *schema, size_t 
 {
     assert_true(first < last);
     for (size_t f = 0; f < schema->nfields; f++) {
-        if (schema->fields[f].key[0])
+        if (schema->fields[f].key[0] && strcmp(schema->fields[f].key, a->elsewhere) != 0)
             attack_field(a, &schema->fields[f], first, last);
     }
 }
 
-static void attack_file(const char *text, const struct vt_schema *schema,
+/* The schema is that of the section of that name, of the whole file where that is NULL. elsewhere:
+ * a key that cannot stand beside another of this file's. */
+static void attack_file(const char *text, const char *section, const char *elsewhere,
+                        const struct vt_schema *schema,
                         int (*read)(const char *text, size_t len, struct vt_error *err),
                         unsigned least)
 {
     VT_AUTO_FREE struct attack *a = calloc(1, sizeof(*a));
     struct vt_error err = VT_ERROR_INIT;
+    size_t first = 0, last;
 
     assert_non_null(a);
     a->read = read;
+    a->elsewhere = elsewhere;
     if (read(text, strlen(text), &err) < 0)
         fail_msg("the good file: %d:%d: %s", err.line, err.column, err.text);
     parse(a, text);
-    attack_map(a, schema, 0, a->nlines);
+    if (section) {
+        while (first < a->nlines && strcmp(a->lines[first].key, section) != 0)
+            first++;
+        last = block_end(a, first++, a->nlines);
+    } else {
+        last = a->nlines;
+    }
+    attack_map(a, schema, first, last);
     print_message("%s: %u bad files refused\n", schema->name, a->done);
     assert_true(a->done >= least);
 }
@@ -443,6 +457,46 @@ static const char spec_text[] = "name: x\n"
                                 "      tcg: {memory: 128 MiB, vcpus: 1, data: 9 MiB}\n"
                                 "      kvm: {memory: 1 GiB, vcpus: 1, data: 9 MiB}\n";
 
+/* What a role has that makes its load by itself; the rest stands above. */
+static const char jobs_text[] = "name: x\n"
+                                "description: every key of jobs\n"
+                                "roles:\n"
+                                "  storage:\n"
+                                "    sizes:\n"
+                                "      tcg: {memory: 128 MiB, vcpus: 1, data: 9 MiB}\n"
+                                "      kvm: {memory: 1 GiB, vcpus: 1, data: 9 MiB}\n"
+                                "    scored: true\n"
+                                "    jobs:\n"
+                                "      rate: 100\n"
+                                "      windows:\n"
+                                "        smoke: 60 s\n"
+                                "        turbo: 2 min\n"
+                                "        standard: 15 min\n"
+                                "      late_workers: 75 %\n"
+                                "      compress: 1 MiB\n"
+                                "      compile: 20\n"
+                                "      read_share: 70 %\n"
+                                "      block: 4 KiB\n"
+                                "      stream_rate: 10\n"
+                                "      stream_block: 64 KiB\n"
+                                "      bytes_per_s: 1 MiB\n"
+                                "      weight: 1\n"
+                                "      good_limit: 5 s\n"
+                                "      limits:\n"
+                                "        - share: 95 %\n"
+                                "          within: 3 s\n"
+                                "        - share: 99 %\n"
+                                "          within: 5 s\n"
+                                "      operations:\n"
+                                "        read:\n"
+                                "          limits:\n"
+                                "            - share: 95 %\n"
+                                "              within: 3 s\n"
+                                "          good_limit: 12 s\n"
+                                "          min_bytes_per_s_95: 99000\n"
+                                "          min_bytes_per_s_99: 95000\n"
+                                "      error_share_max: 1 %\n";
+
 static int read_spec(const char *text, size_t len, struct vt_error *err)
 {
     struct spec spec;
@@ -460,6 +514,8 @@ static const char settings_text[] = "spec: web\n"
                                     "  - qemu:///system\n"
                                     "client:\n"
                                     "  - ssh://machine\n"
+                                    "recipient:\n"
+                                    "  - /etc/reviewer.pem\n"
                                     "profile: none\n"
                                     "boot-timeout: 2 min\n"
                                     "state: /var/lib/vtile\n"
@@ -484,19 +540,26 @@ static int read_settings(const char *text, size_t len, struct vt_error *err)
 static void test_spec(void **state)
 {
     (void)state;
-    attack_file(spec_text, &spec_schema, read_spec, 400);
+    attack_file(spec_text, NULL, "jobs", &spec_schema, read_spec, 400);
+}
+
+static void test_jobs(void **state)
+{
+    (void)state;
+    attack_file(jobs_text, "jobs", "", &spec_jobs_schema, read_spec, 100);
 }
 
 static void test_settings(void **state)
 {
     (void)state;
-    attack_file(settings_text, &settings_schema, read_settings, 100);
+    attack_file(settings_text, NULL, "", &settings_schema, read_settings, 100);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_spec),
+        cmocka_unit_test(test_jobs),
         cmocka_unit_test(test_settings),
     };
 
