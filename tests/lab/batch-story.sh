@@ -32,7 +32,7 @@ roles:
       windows: {smoke: 60 s, turbo: 60 s, standard: 60 s}
       late_workers: 25 %
       compress: 512 KiB
-      compile: 1
+      compile: 40
       error_share_max: 0 %
 YAML
     code=0
