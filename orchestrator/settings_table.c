@@ -124,7 +124,7 @@ const struct vt_field settings_fields[] = {
 };
 
 const struct setting_row settings_rows[] = {
-    {.arg = "SPEC", .fallback = "web", .run = true, .variable = true},
+    {.arg = "SPEC", .fallback = "specvirt", .run = true, .variable = true},
     {.arg = "N", .fallback = "1", .run = true, .variable = true},
     {.arg = "SHARE", .fallback = "1", .run = true, .variable = true},
     {.arg = "PRESET", .fallback = "standard", .run = true, .variable = true},

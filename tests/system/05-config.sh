@@ -65,7 +65,7 @@ refused 'tag.yaml:1:4: a tag' --spec tag.yaml
 # Sources, and an override of each by the next.
 printf 'tiles: 3\nload: 0.25\n' >vtile.yaml
 VTILE_LOAD=0.5 "$vtile" run --print-config --preset turbo >config.txt
-for line in 'spec +web +default' 'tiles +3 +vtile.yaml:1:8' 'load +0.5 +VTILE_LOAD' \
+for line in 'spec +specvirt +default' 'tiles +3 +vtile.yaml:1:8' 'load +0.5 +VTILE_LOAD' \
     'preset +turbo +--preset' "state +$work/state +VTILE_STATE"; do
     grep -qE -- "^$line\$" config.txt || die "no \"$line\" in: $(cat config.txt)"
 done

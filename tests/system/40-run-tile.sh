@@ -12,13 +12,13 @@ in_phase() {
     grep -q "\"type\":\"phase\".*\"phase\":\"$1\"" "$work/events" || run_ended
 }
 
-"$vtile" run --json --host embed --seed 42 >"$work/events" 2>"$work/err" &
+"$vtile" run --json --host embed --spec web --seed 42 >"$work/events" 2>"$work/err" &
 pid=$!
 wait_until 400 in_phase measure || die "no measure phase"
 
 # A second run says who holds the host and changes nothing.
 code=0
-"$vtile" run --host embed >"$work/second" 2>&1 || code=$?
+"$vtile" run --host embed --spec web >"$work/second" 2>&1 || code=$?
 [ "$code" -ne 0 ] || die "a second run was let in"
 grep -q "$pid" "$work/second" || die "the second run does not say who holds the host: $(cat "$work/second")"
 

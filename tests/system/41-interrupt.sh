@@ -11,7 +11,7 @@ measured() {
     grep -q '"phase":"measure"' "$work/events" && [ "$(grep -c '"type":"load"' "$work/events")" -gt 60 ] || run_ended
 }
 
-"$vtile" run --json --host embed --seed 7 >"$work/events" 2>&1 &
+"$vtile" run --json --host embed --spec web --seed 7 >"$work/events" 2>&1 &
 pid=$!
 wait_until 400 measured || die "nothing measured"
 kill -INT "$pid"

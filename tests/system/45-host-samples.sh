@@ -32,7 +32,7 @@ die() {
 cd "$work"
 printf '# ours\nseed: 45\n' >vtile.yaml
 mkfifo pipe
-VTILE_TILES=1 "$vtile" run --json --host embed >pipe 2>"$work/err" &
+VTILE_TILES=1 "$vtile" run --json --host embed --spec web >pipe 2>"$work/err" &
 pid=$!
 
 # Reads along; at both ends of measure it takes the CPU time of each QEMU and looks at its threads.

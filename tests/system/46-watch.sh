@@ -47,7 +47,7 @@ attached() { grep -q '"type":"phase"' "$work/attached"; }
 wait_until 60 attached || die "attach shows nothing"
 kill -9 "$victim"
 code=0
-"$vtile" run --host embed >"$work/second" 2>&1 || code=$?
+"$vtile" run --host embed --spec web >"$work/second" 2>&1 || code=$?
 [ "$code" -eq 2 ] || die "a second run: exit code $code"
 grep -q "run $run .*vtile watch" "$work/second" || die "a second run does not say whom to watch: $(cat "$work/second")"
 

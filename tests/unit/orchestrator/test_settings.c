@@ -150,7 +150,7 @@ static void test_defaults(void **state)
     loads("--spec origin", &again);
     assert_true(s.seed != again.seed);
     loads("", &s);
-    assert_string_equal(s.spec, "web");
+    assert_string_equal(s.spec, "specvirt");
 }
 
 /* The sources in turn, from the lowest. */
