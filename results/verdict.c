@@ -46,9 +46,10 @@ int verdict_add(struct verdict *verdict, enum verdict_grade grade, const char *c
     return 0;
 }
 
-static const struct verdict_reason *find(const struct verdict *verdict, const char *code)
+/* Among the first n reasons. */
+static const struct verdict_reason *find(const struct verdict *verdict, size_t n, const char *code)
 {
-    for (size_t i = 0; i < verdict->nreasons; i++) {
+    for (size_t i = 0; i < n; i++) {
         if (!strcmp(verdict->reasons[i].code, code))
             return &verdict->reasons[i];
     }
@@ -117,6 +118,7 @@ static int add_fact(struct verdict *verdict, struct record_reader *reader, bool 
 
 struct walk {
     struct verdict *verdict;
+    size_t nfound; /* reasons that were found in the record's facts, before its events */
     int64_t drifts;
     struct vt_error *err;
 };
@@ -135,7 +137,7 @@ static int on_event(void *ctx, const struct vt_event *event)
         return 0;
     grade = event->level == VT_LEVEL_ERROR ? VERDICT_INVALID : VERDICT_DEGRADED;
     /* The run itself may have announced what was found above. */
-    known = find(walk->verdict, event->series ? event->series : "");
+    known = find(walk->verdict, walk->nfound, event->series ? event->series : "");
     if (known && known->grade >= grade && event->tile == 0)
         return 0;
     return verdict_add(
@@ -177,6 +179,7 @@ int verdict_add_record(struct verdict *verdict, struct record_reader *reader, st
         r = verdict_add_clocks(verdict, reader, err);
     if (r == 0)
         r = record_walk_meta(reader, on_meta, &walk, err);
+    walk.nfound = verdict->nreasons;
     if (r == 0)
         r = record_walk_events(reader, on_event, &walk, err);
     return r;

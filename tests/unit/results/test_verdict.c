@@ -25,6 +25,7 @@ struct fault {
     int64_t client_moved_ns, guest_moved_ns;
     int guest_missing, host_missing; /* samples of the window */
     struct vt_event event;
+    const char *second; /* text of another event like it */
 };
 
 static void put_samples(struct vt_sink *sink, const char *source, unsigned tile, int missing)
@@ -77,6 +78,12 @@ static void judge(const struct fault *fault, struct result *result)
     put_samples(record_sink(record), "host.1", 0, fault->host_missing);
     if (fault->event.text)
         record_sink(record)->take(record_sink(record), &fault->event);
+    if (fault->second) {
+        struct vt_event event = fault->event;
+
+        event.text = fault->second;
+        record_sink(record)->take(record_sink(record), &event);
+    }
     assert_ok(record_close(record, OK_ERR));
     assert_ok(record_open_read(path, &reader, OK_ERR));
     *result = (struct result){0};
@@ -210,6 +217,24 @@ static void test_events(void **state)
     assert_reason(&own, VERDICT_DEGRADED, "lost-acknowledged", 3, "3 acknowledged orders");
 }
 
+static void test_each_event_counts(void **state)
+{
+    const struct fault fault = {.event = {.type = VT_EVENT_VERDICT,
+                                          .level = VT_LEVEL_ERROR,
+                                          .series = "vm-restarted",
+                                          .value = 1,
+                                          .text = "mail-1: ended"},
+                                .second = "database-1: ended"};
+    struct result result;
+
+    (void)state;
+    judge(&fault, &result);
+    assert_int_equal(result.verdict.nreasons, 2);
+    assert_string_equal(result.verdict.reasons[0].text, "mail-1: ended");
+    assert_string_equal(result.verdict.reasons[1].text, "database-1: ended");
+    result_dispose(&result);
+}
+
 /* The sums of one role, apart from any record. */
 static void test_role(void **state)
 {
@@ -247,10 +272,15 @@ static void test_role(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_without_fault),   cmocka_unit_test(test_clock_moved),
-        cmocka_unit_test(test_clock_uncertain), cmocka_unit_test(test_samples_lost),
-        cmocka_unit_test(test_facts),           cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_events),          cmocka_unit_test(test_role),
+        cmocka_unit_test(test_without_fault),
+        cmocka_unit_test(test_clock_moved),
+        cmocka_unit_test(test_clock_uncertain),
+        cmocka_unit_test(test_samples_lost),
+        cmocka_unit_test(test_facts),
+        cmocka_unit_test(test_ends),
+        cmocka_unit_test(test_events),
+        cmocka_unit_test(test_each_event_counts),
+        cmocka_unit_test(test_role),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
