@@ -74,7 +74,7 @@ int record_put_meta(struct record *record, const char *key, const char *value,
                     struct vt_error *err);
 /* As a LOG event is taken, but for its text: bytes, which may be anything. What finds no room is
  * counted as lost. */
-void record_put_log(struct record *record, const struct vt_event *event, const void *data,
+void record_put_log(struct record *record, const struct vt_event *event, const void *bytes,
                     size_t len);
 int record_put_role(struct record *record, const struct vt_record_role *role, struct vt_error *err);
 int record_put_schedule(struct record *record, const struct vt_record_schedule *schedule,

@@ -229,12 +229,11 @@ static void put(struct samples_series *series, size_t bin, float value)
 {
     float *at = &series->values[bin];
     uint32_t n = ++series->counts[bin];
+    bool beyond = series->rule == SAMPLES_MIN ? value < *at : value > *at;
 
-    if (n == 1)
-        *at = value;
-    else if (series->rule == SAMPLES_MEAN)
+    if (n > 1 && series->rule == SAMPLES_MEAN)
         *at += (value - *at) / (float)n;
-    else if (series->rule == SAMPLES_MIN ? value < *at : value > *at)
+    else if (n == 1 || beyond)
         *at = value;
 }
 
