@@ -95,7 +95,7 @@ int hub_call(struct hub *hub, const char *name, const char *op, const json_t *pa
 
 /* Whoever orders load says so first, of a client or of a guest that works by itself: only then may
  * that agent report seconds of that tile and role, beginning anew. Good until the hub closes. */
-int hub_admit_load(struct hub *hub, const char *agent, unsigned tile, const char *role,
+int hub_admit_load(struct hub *hub, const char *name, unsigned tile, const char *role,
                    struct vt_error *err);
 
 bool hub_is_up(const struct hub *hub, const char *agent);

@@ -161,9 +161,9 @@ static void test_precedence(void **state)
     (void)state;
     loads("", &s);
     assert_int_equal(s.load, 50000);
-    assert_string_equal(source(&s, "load"), "spec web:12:9");
+    assert_string_equal(source(&s, "load"), "spec specvirt:13:9");
     assert_string_equal(spec_preset_names[s.preset], "smoke");
-    assert_string_equal(source(&s, "preset"), "spec web:13:11");
+    assert_string_equal(source(&s, "preset"), "spec specvirt:14:11");
     write_file("vtile.yaml", "# ours\ntiles: 2\nload: 0.25\nhost: [\"test:///default\", embed]\n");
     loads("", &s);
     assert_int_equal(s.load, 250000);
@@ -385,10 +385,10 @@ static void test_print_config(void **state)
     loads("--load 0.05 --print-config", &s);
     assert_true(s.print_config);
     text = printed(&s, &run_use);
-    assert_non_null(strstr(text, "spec          web                        default\n"));
+    assert_non_null(strstr(text, "spec          specvirt                   default\n"));
     assert_non_null(strstr(text, "tiles         2                          vtile.yaml:1:8\n"));
     assert_non_null(strstr(text, "load          0.05                       --load\n"));
-    assert_non_null(strstr(text, "preset        smoke                      spec web:13:11\n"));
+    assert_non_null(strstr(text, "preset        smoke                      spec specvirt:14:11\n"));
     assert_non_null(strstr(text, "seed          18446744073709551615       VTILE_SEED\n"));
     assert_non_null(strstr(text, "host          qemu:///system xen:///     vtile.yaml:2:7\n"));
     assert_non_null(strstr(text, "client        (this machine)             default\n"));
