@@ -133,7 +133,9 @@ void score_dispose(struct score *score)
 
 int64_t score_hundredths(int64_t value, int64_t one)
 {
-    return (value + one / 200) / (one / 100);
+    int64_t unit = one / 100;
+
+    return value / unit + (value % unit >= unit / 2); /* value may be the largest there is */
 }
 
 static void print_hundredths(int64_t hundredths, struct vt_buf *out)

@@ -96,12 +96,12 @@ struct run {
     struct record *record;
     struct vt_bus bus;
     struct phases phases;
-    struct vt_timer phase_timer; /* end of a phase of the load; in check: look for room again */
-    struct show *show;           /* show.c */
-    struct run_check *check;     /* check.c */
-    struct run_config *configs[2];          /* config.c: before and after the load */
+    struct vt_timer phase_timer;   /* end of a phase of the load; in check: look for room again */
+    struct show *show;             /* show.c */
+    struct run_check *check;       /* check.c */
+    struct run_config *configs[2]; /* config.c: before and after the load */
     struct archive_recipients *recipients; /* NULL: everybody may read */
-    struct run_samples *samples; /* samples.c; NULL before ramp */
+    struct run_samples *samples;           /* samples.c; NULL before ramp */
     pid_t client_pid;
     uint64_t deploy_journal_id; /* first entry of the deploy phase, 0: none */
 

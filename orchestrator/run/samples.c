@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * samples: what the host does from ramp to drain. Where it is this machine it is sampled here each
- * second, by short reads; what libvirt alone knows is dear (3 to 7 ms a VM and group) and therefore asked every five
- * seconds, by the worker. One question at a time: while an answer is late, nothing waits for it.
+ * second, by short reads; what libvirt alone knows is dear (3 to 7 ms a VM and group) and therefore
+ * asked every five seconds, by the worker. One question at a time: while an answer is late, nothing
+ * waits for it.
  */
 #include <errno.h>
 #include <math.h>

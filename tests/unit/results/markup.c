@@ -73,7 +73,7 @@ void assert_markup(const struct vt_buf *html)
     struct {
         const char *name;
         size_t len;
-    } open[DEPTH_MAX];
+    } open[DEPTH_MAX] = {{0}};
     const char *at = html->data;
     size_t depth = 0;
 

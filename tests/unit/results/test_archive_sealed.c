@@ -5,6 +5,7 @@
 #include <openssl/pem.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "sample.h"
@@ -279,6 +280,8 @@ static void test_bad_recipients(void **state)
     refuse_recipient(sample_path("small.pem"), "256 bits");
     refuse_recipient(sample_path("rsa.key"), "no certificate");
     refuse_recipient(sample_path("absent"), "No such file");
+    assert_int_equal(mkfifo(sample_path("fifo"), 0600), 0);
+    refuse_recipient(sample_path("fifo"), "not a regular file");
     /* Twice the same is one; more than there is room for are refused. */
     assert_ok(archive_recipients_new(&recipients, OK_ERR));
     assert_ok(archive_recipients_add(recipients, sample_path("ec.pem"), OK_ERR));

@@ -49,6 +49,29 @@ static void test_interval_large(void **state)
     assert_in_range(high, 9500000 + 1351 - 1, 9500000 + 1351 + 3);
 }
 
+/* Both ways of counting meet at a variance of 2^20, n = 4 x 2^20 of 50 %: 2^21 -+ 1.96 x 1,024. A
+ * record may claim 2^44 requests; that costs no more, and its ends stay within its ranks. */
+static void test_interval_huge(void **state)
+{
+    const uint64_t n = UINT64_C(1) << 44;
+    uint64_t low[2] = {0}, high[2] = {0};
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++)
+        qos_interval((1U << 22) + 8 * i, 500000, &low[i], &high[i]);
+    assert_in_range(low[0], (1U << 21) - 2007 - 2, (1U << 21) - 2007 + 2);
+    assert_in_range(low[1], low[0] + 4 - 2, low[0] + 4 + 2);
+    assert_in_range(high[1], high[0] + 4 - 2, high[0] + 4 + 2);
+    /* sqrt(2^44 x 0.25) = 2^21; 1.96 of them are 4,110,350. */
+    qos_interval(n, 500000, &low[0], &high[0]);
+    assert_in_range(n / 2 - low[0], 4110340, 4110360);
+    assert_in_range(high[0] - n / 2, 4110340, 4110360);
+    for (int64_t percentile = 1; percentile < MILLION; percentile += 999998) {
+        qos_interval(n, percentile, &low[0], &high[0]);
+        assert_true(low[0] > 0 && low[0] < high[0] && high[0] <= n);
+    }
+}
+
 /* n correct answers of 1..n ms, all good. */
 static struct record_sum *make_sum(unsigned n, unsigned wrong, unsigned failed)
 {
@@ -365,6 +388,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_interval),
         cmocka_unit_test(test_interval_large),
+        cmocka_unit_test(test_interval_huge),
         cmocka_unit_test(test_pass_and_fail),
         cmocka_unit_test(test_failures_are_beyond),
         cmocka_unit_test(test_too_few),

@@ -162,6 +162,8 @@ static void test_rounding(void **state)
     assert_string_equal(points(SCORE_POINT / 200 - 1), "0.00");
     assert_string_equal(points(2438 * SCORE_POINT), "2438.00");
     assert_string_equal(points(100 * SCORE_POINT - 1), "100.00");
+    /* 9223372036854.775807 */
+    assert_int_equal(score_hundredths(INT64_MAX, MILLION), 922337203685478);
 }
 
 int main(void)
