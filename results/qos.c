@@ -30,7 +30,7 @@
  * a floor.
  */
 #define TAIL 0.025
-#define NEGLIGIBLE 1e-22 /* of the mode's probability: far below TAIL even summed up */
+#define NEGLIGIBLE 1e-22             /* of the mode's probability: far below TAIL even summed up */
 #define NORMAL_975 1.959963984540054 /* 97.5 % of a normal distribution */
 /* From this variance on (10,000,000 requests have less at 90 %) the binomial distribution is taken
  * for a normal one, as the second book does: summing it up takes as many steps as its deviation is

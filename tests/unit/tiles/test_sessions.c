@@ -369,14 +369,16 @@ static void end_after(const struct schedule *schedule, uint64_t after_ms, bool s
                                    .target = {.tile = 1, .address = "127.0.0.1"},
                                    .drain_ns = 0,
                                    .window_ns = 2 * S};
+    struct engine *engine;
     struct vt_loop loop;
     uv_timer_t timer;
     bool due = false;
 
     config.target.port = server->port;
     assert_int_equal(vt_loop_init(&loop, NULL), 0);
-    assert_int_equal(engine_new(&loop, &config, &events, ends, &ends->engine, NULL), 0);
-    engine_open(ends->engine);
+    assert_int_equal(engine_new(&loop, &config, &events, ends, &engine, NULL), 0);
+    ends->engine = engine;
+    engine_open(engine);
     uv_timer_init(&loop.uv, &timer);
     timer.data = &due;
     uv_timer_start(&timer, on_time, after_ms, 0);
