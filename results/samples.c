@@ -66,11 +66,46 @@ int64_t samples_axis_bin(const struct samples_axis *axis, int64_t time_ns)
     return second < axis->end_s ? second / axis->bin_s : -1;
 }
 
+/* --- finding again what was seen --- */
+
+/* Of the numbers of lines or machines, by their names: a record may have a million series and as
+ * many keys. Quarter full at most, so honest names stand within a few places of where they belong;
+ * one that does not counts as one too many. */
+#define PLACES (4 * SAMPLES_SERIES_MAX)
+#define PLACES_LOOKED_AT 64
+struct places {
+    uint16_t at[PLACES]; /* number + 1; 0: free */
+};
+_Static_assert(SAMPLES_SERIES_MAX < UINT16_MAX, "a place holds every number");
+
+/* FNV-1a, of one text after the other. */
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    return hash * UINT64_C(0x100000001b3);
+}
+#define HASH_START UINT64_C(0xcbf29ce484222325)
+
+/* Its place, or the free one for it; NULL: neither near where it belongs. */
+static uint16_t *find_place(struct places *places, uint64_t hash,
+                            bool (*is)(const void *ctx, size_t number), const void *ctx)
+{
+    for (unsigned i = 0; i < PLACES_LOOKED_AT; i++) {
+        uint16_t *at = &places->at[(hash + (hash >> 32) + i) % PLACES];
+
+        if (*at == 0 || is(ctx, *at - 1U))
+            return at;
+    }
+    return NULL;
+}
+
 /* --- machines --- */
 
 struct meta_walk {
     struct samples *samples;
-    struct vt_error *err;
+    struct places *places;
+    const char *source; /* being looked for */
 };
 
 /* The source whose fact it is, in "config.<source>.<fact>"; false: another key. */
@@ -90,22 +125,31 @@ static bool key_of(const char *key, const char *fact, char source[VT_RECORD_NAME
     return true;
 }
 
+static bool is_machine(const void *ctx, size_t number)
+{
+    const struct meta_walk *walk = ctx;
+
+    return !strcmp(walk->samples->machines[number].source, walk->source);
+}
+
 static struct samples_machine *machine_of(struct meta_walk *walk, const char *source)
 {
     struct samples *samples = walk->samples;
     struct samples_machine *grown;
+    uint16_t *place;
 
-    for (size_t i = 0; i < samples->nmachines; i++) {
-        if (!strcmp(samples->machines[i].source, source))
-            return &samples->machines[i];
-    }
-    if (samples->nmachines == SAMPLES_SERIES_MAX)
+    walk->source = source;
+    place = find_place(walk->places, hash_text(HASH_START, source), is_machine, walk);
+    if (place && *place)
+        return &samples->machines[*place - 1];
+    if (!place || samples->nmachines == SAMPLES_SERIES_MAX)
         return NULL;
     grown = realloc(samples->machines, (samples->nmachines + 1) * sizeof(*grown));
     if (!grown)
         return NULL;
     samples->machines = grown;
     grown += samples->nmachines++;
+    *place = (uint16_t)samples->nmachines;
     *grown = (struct samples_machine){0};
     vt_text_copy(grown->source, sizeof(grown->source), source);
     return grown;
@@ -157,11 +201,17 @@ struct walk {
     struct samples *samples;
     int *lines; /* of a series of the record: index of its line, or one of the above */
     size_t nlines;
+    struct places *places;
+    const struct record_sample *sample; /* whose line is being looked for */
     struct vt_error *err;
 };
 
-static bool is_of(const struct samples_series *series, const struct record_sample *sample)
+static bool is_line(const void *ctx, size_t number)
 {
+    const struct walk *walk = ctx;
+    const struct record_sample *sample = walk->sample;
+    const struct samples_series *series = &walk->samples->series[number];
+
     return series->tile == sample->tile && !strcmp(series->name, sample->name) &&
            !strcmp(series->source, sample->source ? sample->source : "") &&
            !strcmp(series->role, sample->role ? sample->role : "");
@@ -200,10 +250,20 @@ static int start_line(struct walk *walk, const struct record_sample *sample, enu
     return 0;
 }
 
+static uint64_t hash_line(const struct record_sample *sample)
+{
+    uint64_t hash = hash_text(HASH_START + sample->tile, sample->name);
+
+    hash = hash_text(hash, sample->source ? sample->source : "");
+    return hash_text(hash, sample->role ? sample->role : "");
+}
+
 static int find_line(struct walk *walk, const struct record_sample *sample, int *ret)
 {
     struct samples *samples = walk->samples;
     size_t rule = 0;
+    uint16_t *place;
+    int r;
 
     *ret = UNWANTED;
     while (rule < VT_COUNT(wanted) && !samples_name_like(sample->name, wanted[rule].pattern))
@@ -212,17 +272,20 @@ static int find_line(struct walk *walk, const struct record_sample *sample, int 
         (sample->source && strlen(sample->source) >= VT_RECORD_NAME_MAX) ||
         (sample->role && strlen(sample->role) >= VT_RECORD_NAME_MAX))
         return 0;
-    for (size_t i = 0; i < samples->nseries; i++) {
-        if (is_of(&samples->series[i], sample)) {
-            *ret = (int)i;
-            return 0;
-        }
+    walk->sample = sample;
+    place = find_place(walk->places, hash_line(sample), is_line, walk);
+    if (place && *place) {
+        *ret = *place - 1;
+        return 0;
     }
-    if (samples->nseries == SAMPLES_SERIES_MAX) {
+    if (!place || samples->nseries == SAMPLES_SERIES_MAX) {
         samples->more++;
         return 0;
     }
-    return start_line(walk, sample, wanted[rule].rule, ret);
+    r = start_line(walk, sample, wanted[rule].rule, ret);
+    if (r == 0)
+        *place = (uint16_t)samples->nseries;
+    return r;
 }
 
 static void put(struct samples_series *series, size_t bin, float value)
@@ -269,12 +332,16 @@ static int on_sample(void *ctx, size_t number, const struct record_sample *sampl
 
 int samples_read(struct samples *samples, struct record_reader *reader, struct vt_error *err)
 {
-    struct meta_walk meta = {samples, err};
-    struct walk walk = {.samples = samples, .err = err};
-    int r = record_walk_meta(reader, on_meta, &meta, err);
+    VT_AUTO_FREE struct places *places = calloc(1, sizeof(*places));
+    struct meta_walk meta = {.samples = samples, .places = places};
+    struct walk walk = {.samples = samples, .places = places, .err = err};
+    int r = places ? record_walk_meta(reader, on_meta, &meta, err)
+                   : vt_error_no_memory(err, "read samples");
 
-    if (r == 0 && samples->axis.bins > 0)
+    if (r == 0 && samples->axis.bins > 0) {
+        memset(places, 0, sizeof(*places));
         r = record_walk_samples(reader, on_sample, &walk, err);
+    }
     free(walk.lines);
     return r;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -110,12 +111,54 @@ static void test_read(void **state)
     record_reader_close(reader);
 }
 
+/* Far more series and machines than are kept: each is looked for once, the rest is counted. A
+ * series that goes on in another phase is still found among thousands. */
+static void test_many(void **state)
+{
+    enum { MANY = 60000 };
+    struct samples samples = {.axis = {.t0_ns = T0, .end_s = 8}};
+    struct record *record = NULL;
+    struct record_reader *reader = NULL;
+    sqlite3 *db = NULL;
+
+    (void)state;
+    assert_ok(record_create(sample_path("many"), &record, OK_ERR));
+    assert_ok(record_close(record, OK_ERR));
+    assert_int_equal(sqlite3_open(sample_path("many"), &db), SQLITE_OK);
+    /* The first 100 series stand there a second time, with another value. */
+    assert_int_equal(
+        sqlite3_exec(db,
+                     "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n"
+                     " WHERE i < 60099) INSERT INTO series SELECT i + 1, 0, NULL,"
+                     " 's' || (i % 60000), 'p' || (i / 60000), 'disk.busy' FROM n;"
+                     "INSERT INTO sample SELECT NULL, id, 1005000000000, id / 60001 + 1.0, NULL"
+                     " FROM series;"
+                     "INSERT INTO meta SELECT 'config.' || source || '.cpus', '4' FROM series"
+                     " WHERE id <= 60000",
+                     NULL, NULL, NULL),
+        SQLITE_OK);
+    sqlite3_close(db);
+    samples_axis_cut(&samples.axis, 4);
+    assert_ok(record_open_read(sample_path("many"), &reader, OK_ERR));
+    assert_ok(samples_read(&samples, reader, OK_ERR));
+    assert_int_equal(samples.nseries, SAMPLES_SERIES_MAX);
+    assert_int_equal(samples.nmachines, SAMPLES_SERIES_MAX);
+    assert_int_equal(samples.more, MANY - SAMPLES_SERIES_MAX);
+    const struct samples_series *series = samples_find(&samples, "s99", 0, "disk.busy");
+    assert_non_null(series);
+    assert_int_equal(series->counts[samples_axis_bin(&samples.axis, T0 + 5 * VT_NS_PER_S)], 2);
+    assert_null(samples_find(&samples, "s59999", 0, "disk.busy"));
+    samples_dispose(&samples);
+    record_reader_close(reader);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_axis),
         cmocka_unit_test(test_read),
+        cmocka_unit_test(test_many),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
