@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,19 +71,22 @@ static void sum_up(struct record_sum *sum)
 static int open_rows(struct record_cursor *cursor, struct record_reader *reader, unsigned tile,
                      const char *role, int64_t from_s, int64_t to_s, struct vt_error *err)
 {
-    int r = record_cursor_open(cursor, reader, "load",
-                               "SELECT l.id, l.tile, l.role, l.second, l.data"
-                               " FROM role r JOIN load l"
-                               " ON l.id >= (r.id << 20) + ?3 AND l.id < (r.id << 20) + ?4"
-                               " WHERE r.tile = ?1 AND r.role = ?2 ORDER BY l.id",
-                               err);
+    int64_t id = 0;
+    int r = record_find_role(reader, tile, role, &id, err);
 
+    *cursor = (struct record_cursor){.reader = reader, .what = "load"};
+    if (r == -ENOENT)
+        from_s = to_s = 0; /* no rows */
+    if (r == 0 || r == -ENOENT)
+        r = record_cursor_open(cursor, reader, "load",
+                               "SELECT id, tile, role, second, data FROM load"
+                               " WHERE id >= (?1 << 20) + ?2 AND id < (?1 << 20) + ?3 ORDER BY id",
+                               err);
     if (r < 0)
         return r;
-    sqlite3_bind_int64(cursor->statement, 1, tile);
-    sqlite3_bind_text(cursor->statement, 2, role, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(cursor->statement, 3, from_s);
-    sqlite3_bind_int64(cursor->statement, 4, to_s);
+    sqlite3_bind_int64(cursor->statement, 1, id);
+    sqlite3_bind_int64(cursor->statement, 2, from_s);
+    sqlite3_bind_int64(cursor->statement, 3, to_s);
     return 0;
 }
 
@@ -174,17 +178,22 @@ int record_read_load_end(struct record_reader *reader, unsigned tile, const char
                          int64_t *ret_end_s, struct vt_error *err)
 {
     struct record_cursor cursor;
-    int r = record_cursor_open(&cursor, reader, "load",
-                               "SELECT l.second FROM role r JOIN load l"
-                               " ON l.id >= (r.id << 20) AND l.id < ((r.id + 1) << 20)"
-                               " WHERE r.tile = ?1 AND r.role = ?2 ORDER BY l.id DESC LIMIT 1",
-                               err);
+    int64_t id;
+    int r = record_find_role(reader, tile, role, &id, err);
 
-    if (r == 0) {
-        sqlite3_bind_int64(cursor.statement, 1, tile);
-        sqlite3_bind_text(cursor.statement, 2, role, -1, SQLITE_STATIC);
-        r = record_cursor_step(&cursor, err);
+    if (r == -ENOENT) {
+        *ret_end_s = 0;
+        return 0;
     }
+    if (r == 0)
+        r = record_cursor_open(&cursor, reader, "load",
+                               "SELECT second FROM load WHERE id >= (?1 << 20)"
+                               " AND id < ((?1 + 1) << 20) ORDER BY id DESC LIMIT 1",
+                               err);
+    if (r < 0)
+        return r;
+    sqlite3_bind_int64(cursor.statement, 1, id);
+    r = record_cursor_step(&cursor, err);
     if (r >= 0)
         *ret_end_s = r == 1 ? record_take_int(&cursor, 0, VT_RECORD_SECONDS_MAX - 1) + 1 : 0;
     if (r == 1)

@@ -293,18 +293,78 @@ int record_read_roles(struct record_reader *reader, struct vt_record_role **ret,
     return 0;
 }
 
-/* Opens sql with the role's tile and name bound and steps once: 1, or -ENOENT, or an error. */
+static int compare_keys(const void *a, const void *b)
+{
+    const struct record_role_key *x = a, *y = b;
+    int order = (x->tile > y->tile) - (x->tile < y->tile);
+
+    return order ? order : strcmp(x->role, y->role);
+}
+
+static int read_keys(struct record_reader *reader, struct vt_error *err)
+{
+    struct record_role_key *keys = calloc(VT_RECORD_ROLES_MAX, sizeof(*keys));
+    struct record_cursor cursor;
+    size_t n = 0;
+    int r;
+
+    if (!keys)
+        return vt_error_no_memory(err, "read roles of record");
+    r = record_cursor_open(&cursor, reader, "role", "SELECT id, tile, role FROM role", err);
+    while (r == 0 && (r = record_cursor_step(&cursor, err)) == 1) {
+        struct record_role_key key = {.id = record_take_int(&cursor, 1, VT_RECORD_ROLES_MAX)};
+        key.tile = record_take_int(&cursor, 1, VT_RECORD_TILES_MAX);
+        record_take_name(&cursor, key.role);
+        if (n == VT_RECORD_ROLES_MAX)
+            cursor.fault = "too many roles";
+        r = record_cursor_check(&cursor, err);
+        if (r == 0)
+            keys[n++] = key;
+    }
+    record_cursor_close(&cursor);
+    if (r < 0) {
+        free(keys);
+        return r;
+    }
+    qsort(keys, n, sizeof(*keys), compare_keys);
+    reader->keys = keys;
+    reader->nkeys = n;
+    return 0;
+}
+
+int record_find_role(struct record_reader *reader, unsigned tile, const char *role, int64_t *ret,
+                     struct vt_error *err)
+{
+    struct record_role_key key = {.tile = tile};
+    const struct record_role_key *found;
+    int r = reader->keys ? 0 : read_keys(reader, err);
+
+    if (r < 0)
+        return r;
+    if (!vt_text_copy(key.role, sizeof(key.role), role))
+        return -ENOENT;
+    found = bsearch(&key, reader->keys, reader->nkeys, sizeof(key), compare_keys);
+    if (!found)
+        return -ENOENT;
+    *ret = found->id;
+    return 0;
+}
+
+/* Opens sql with the role's id bound and steps once: 1, or -ENOENT, or an error. */
 static int open_of_role(struct record_cursor *cursor, struct record_reader *reader,
                         const char *what, const char *sql, unsigned tile, const char *role,
                         struct vt_error *err)
 {
-    int r = record_cursor_open(cursor, reader, what, sql, err);
+    int64_t id;
+    int r = record_find_role(reader, tile, role, &id, err);
 
-    if (r == 0) {
-        sqlite3_bind_int64(cursor->statement, 1, tile);
-        sqlite3_bind_text(cursor->statement, 2, role, -1, SQLITE_STATIC);
-        r = record_cursor_step(cursor, err);
-    }
+    *cursor = (struct record_cursor){.reader = reader, .what = what};
+    if (r == 0)
+        r = record_cursor_open(cursor, reader, what, sql, err);
+    if (r < 0)
+        return r;
+    sqlite3_bind_int64(cursor->statement, 1, id);
+    r = record_cursor_step(cursor, err);
     return r == 0 ? -ENOENT : r;
 }
 
@@ -315,9 +375,8 @@ int record_read_schedule(struct record_reader *reader, unsigned tile, const char
     struct record_cursor cursor;
     size_t len;
     int r = open_of_role(&cursor, reader, "schedule",
-                         "SELECT s.hash, s.steps, s.window_steps, s.from_s, s.to_s"
-                         " FROM schedule s JOIN role r ON s.role = r.id"
-                         " WHERE r.tile = ? AND r.role = ?",
+                         "SELECT hash, steps, window_steps, from_s, to_s FROM schedule"
+                         " WHERE role = ?",
                          tile, role, err);
 
     if (r == 1) {
@@ -354,10 +413,9 @@ int record_read_totals(struct record_reader *reader, unsigned tile, const char *
                                 &totals.early};
     struct record_cursor cursor;
     int r = open_of_role(&cursor, reader, "totals",
-                         "SELECT t.intended, t.good, t.slow, t.wrong, t.failed,"
-                         " t.connections_opened, t.connections_failed, t.queue_high, t.early,"
-                         " t.first_failure FROM totals t JOIN role r ON t.role = r.id"
-                         " WHERE r.tile = ? AND r.role = ?",
+                         "SELECT intended, good, slow, wrong, failed, connections_opened,"
+                         " connections_failed, queue_high, early, first_failure FROM totals"
+                         " WHERE role = ?",
                          tile, role, err);
 
     if (r == 1) {

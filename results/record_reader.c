@@ -318,6 +318,7 @@ struct record_reader *record_reader_close(struct record_reader *reader)
 {
     if (reader) {
         sqlite3_close(reader->db);
+        free(reader->keys);
         free(reader);
     }
     return NULL;

@@ -13,12 +13,24 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/record_rows.h"
 
+struct record_role_key {
+    int64_t tile, id;
+    char role[VT_RECORD_NAME_MAX];
+};
 struct record_reader {
     sqlite3 *db;
     int version;    /* of the record */
     char path[256]; /* for messages */
+    /* Ids of roles by tile and name, read when one is first asked for: tables have no index. */
+    struct record_role_key *keys;
+    size_t nkeys;
 };
+
+/* -ENOENT says of itself what is meant. */
+int record_find_role(struct record_reader *reader, unsigned tile, const char *role, int64_t *ret,
+                     struct vt_error *err);
 
 /* One statement being walked. */
 struct record_cursor {

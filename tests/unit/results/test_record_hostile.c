@@ -12,6 +12,7 @@
 
 #include "base/rng.h"
 #include "base/scope.h"
+#include "results/record_reader.h"
 #include "results/record_row.h"
 #include "results/result.h"
 
@@ -171,6 +172,43 @@ static void test_verdicts(void **state)
     }
 }
 
+/* As many roles as a record may have, each found by its own number; rows of load that belong to
+ * none stay unread. */
+static void test_most_roles(void **state)
+{
+    struct record_reader *reader = NULL;
+    struct result result = {0};
+    struct record_sum sum = {0};
+    int64_t id = 0, end_s = -1;
+    char name[VT_RECORD_NAME_MAX];
+
+    (void)state;
+    copy_and_run(sample_path("roles"),
+                 "DELETE FROM role; DELETE FROM limits; DELETE FROM operation;"
+                 "DELETE FROM schedule; DELETE FROM load;"
+                 "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 4095)"
+                 " INSERT INTO role SELECT 4096 - i, i / 16 + 1, 'r' || (i % 16), 1, 1, 0, 1, 1, 1,"
+                 " 0, 0, 0 FROM n;"
+                 "INSERT INTO load VALUES(-1048576, 1, 'r0', 0, x'02'), (0, 1, 'r0', 0, x'02')");
+    assert_ok(record_open_read(sample_path("roles"), &reader, OK_ERR));
+    for (unsigned i = 0; i < VT_RECORD_ROLES_MAX; i++) {
+        snprintf(name, sizeof(name), "r%u", i % 16);
+        assert_ok(record_find_role(reader, i / 16 + 1, name, &id, OK_ERR));
+        assert_int_equal(id, VT_RECORD_ROLES_MAX - i);
+    }
+    assert_int_equal(record_find_role(reader, 1, "r16", &id, NULL), -ENOENT);
+    assert_int_equal(record_find_role(reader, 257, "r1", &id, NULL), -ENOENT);
+    assert_ok(record_read_load_end(reader, 1, "none", &end_s, OK_ERR));
+    assert_int_equal(end_s, 0);
+    assert_ok(record_sum_load(reader, 1, "none", 0, 10, &sum, OK_ERR));
+    assert_int_equal(sum.seconds, 0);
+    record_sum_dispose(&sum);
+    assert_ok(result_compute(reader, &result, OK_ERR));
+    assert_int_equal(result.score.ntiles, VT_RECORD_TILES_MAX);
+    result_dispose(&result);
+    record_reader_close(reader);
+}
+
 /* What the run announced itself stands there once. */
 static void test_announced_once(void **state)
 {
@@ -279,10 +317,10 @@ static int setup(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_changed),        cmocka_unit_test(test_verdicts),
-        cmocka_unit_test(test_announced_once), cmocka_unit_test(test_many_reasons),
-        cmocka_unit_test(test_no_record),      cmocka_unit_test(test_path),
-        cmocka_unit_test(test_random_bytes),
+        cmocka_unit_test(test_changed),      cmocka_unit_test(test_verdicts),
+        cmocka_unit_test(test_most_roles),   cmocka_unit_test(test_announced_once),
+        cmocka_unit_test(test_many_reasons), cmocka_unit_test(test_no_record),
+        cmocka_unit_test(test_path),         cmocka_unit_test(test_random_bytes),
     };
 
     return cmocka_run_group_tests(tests, setup, NULL);
