@@ -102,7 +102,7 @@ outside() {
     cat /proc/sys/net/ipv4/ip_forward
     stat -c '%n %U %G %a' "$cache"/*/* "$work"
     ip netns list
-    find "$VTILE_RUNTIME" "$VTILE_STATE/journal" "$VTILE_STATE/results" -mindepth 1 ! -name '*.vtar' 2>/dev/null || true
+    find "$VTILE_RUNTIME" "$VTILE_STATE/journal" "$VTILE_STATE/results" -mindepth 1 ! -name '*.vtar' ! -name '*.html' 2>/dev/null || true
     pgrep -f "guest=vt-" | wc -l
 }
 
