@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -50,17 +51,26 @@ static int hash_file(const char *path, char text[HASH_TEXT], struct vt_error *er
     return 0;
 }
 
-/* Whole or not at all: a browser may look at it while it is replaced. */
+/* Whole or not at all: a browser may look at it while it is replaced. A device, a fifo and what a
+ * link leads to are written, not replaced. */
 static int replace_file(const char *path, const struct vt_buf *data, struct vt_error *err)
 {
-    char tmp[VT_PATH_MAX + 16];
+    char tmp[VT_PATH_MAX + 32];
+    struct stat st;
     int r;
 
-    if (snprintf(tmp, sizeof(tmp), "%s.new", path) >= (int)sizeof(tmp))
+    if (lstat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return vt_file_write(path, data->data, data->len, 0644, err);
+    if (snprintf(tmp, sizeof(tmp), "%s.%ld.new", path, (long)getpid()) >= (int)sizeof(tmp))
         return vt_error_set(err, VT_KIND_USAGE, -ENAMETOOLONG, "%.200s: path too long", path);
-    r = vt_file_write(tmp, data->data, data->len, 0644, err);
-    if (r == 0 && rename(tmp, path) < 0)
-        r = vt_error_errno(err, VT_KIND_INFRA, errno, "name %s", path);
+    VT_AUTO_CLOSE int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return vt_error_errno(err, VT_KIND_INFRA, errno, "write %s", tmp);
+    r = vt_file_write_all(fd, data->data, data->len);
+    if (r < 0)
+        vt_error_errno(err, VT_KIND_INFRA, -r, "write %s", tmp);
+    else if (rename(tmp, path) < 0)
+        r = vt_error_errno(err, VT_KIND_INFRA, errno, "name it %s", path);
     if (r < 0)
         unlink(tmp);
     return r;

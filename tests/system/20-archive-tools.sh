@@ -92,3 +92,24 @@ code=0
 grep -q "signed by unknown $fingerprint" "$work/log" || die "$(cat "$work/log")"
 [ "$("$vtile" results score --app 167.05 --web 173.62 --mail 127.53)" = 93.71 ] || die "published tile"
 [ ! -e "$VTILE_STATE" ] || die "reading made a state folder"
+
+# A report replaces a file, and nothing else: what leads elsewhere is written, what stands beside it is left alone.
+report() { "$vtile" results report "$golden/v1.vtar" --trust "$fingerprint" --output "$1" >"$work/log" || die "report $1"; }
+is_report() { [ "$(head -c 15 "$1")" = "<!DOCTYPE html>" ] || die "no report in $1"; }
+mkdir "$work/r"
+mkfifo "$work/r/fifo"
+ln -s target "$work/r/link"
+echo mine >"$work/r/plain.new"
+echo old >"$work/r/plain"
+timeout 60 cat "$work/r/fifo" >"$work/read" &
+report "$work/r/fifo"
+wait "$!"
+is_report "$work/read"
+[ -p "$work/r/fifo" ] || die "a fifo was replaced"
+report "$work/r/link"
+is_report "$work/r/target"
+[ -L "$work/r/link" ] || die "a link was replaced"
+report "$work/r/plain"
+is_report "$work/r/plain"
+[ "$(cat "$work/r/plain.new")" = mine ] || die "a file beside the report was changed"
+[ "$(find "$work/r" -mindepth 1 | wc -l)" -eq 5 ] || die "left behind: $(find "$work/r")"
