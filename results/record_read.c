@@ -255,7 +255,7 @@ int record_read_roles(struct record_reader *reader, struct vt_record_role **ret,
 {
     struct record_cursor cursor;
     struct vt_record_role *roles = NULL, *grown;
-    size_t n = 0;
+    size_t n = 0, cap = 0;
     int r = record_cursor_open(&cursor, reader, "role",
                                "SELECT id, tile, role, scored, driven, loop, rate, divisor, weight,"
                                " good_limit_ns, error_share_max, wake_lag_p99_max_ns FROM role"
@@ -275,12 +275,15 @@ int record_read_roles(struct record_reader *reader, struct vt_record_role **ret,
             r = read_operations(reader, id, &role, err);
         if (r < 0)
             break;
-        grown = realloc(roles, (n + 1) * sizeof(*roles));
-        if (!grown) {
-            r = vt_error_no_memory(err, "read roles of record");
-            break;
+        if (n == cap) {
+            cap = cap ? 2 * cap : 16;
+            grown = realloc(roles, cap * sizeof(*roles));
+            if (!grown) {
+                r = vt_error_no_memory(err, "read roles of record");
+                break;
+            }
+            roles = grown;
         }
-        roles = grown;
         roles[n++] = role;
     }
     record_cursor_close(&cursor);

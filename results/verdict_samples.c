@@ -127,8 +127,8 @@ int verdict_add_samples(struct verdict *verdict, struct record_reader *reader,
 
     if (r == -ENOENT)
         return 0; /* no load was started */
-    if (r == 0)
-        r = vt_text_parse_int(t0, 0, INT64_MAX / 4, &t0_ns, err);
+    if (r == 0 && vt_text_parse_int(t0, 0, INT64_MAX / 4, &t0_ns, NULL) < 0)
+        r = vt_error_refuse(err, "meta '" RECORD_META_T0 "' is no time");
     if (r == 0)
         r = count_samples(reader, t0_ns + schedule->from_s * VT_NS_PER_S,
                           t0_ns + schedule->to_s * VT_NS_PER_S, &sources, err);

@@ -102,6 +102,7 @@ static void test_changed(void **state)
         {"UPDATE event SET text = zeroblob(0) || printf('%.*c', 5000, 'x')", "too long"},
         {"UPDATE meta SET value = 'x' || char(0) || 'y' WHERE key = 'run'", "holds a NUL"},
         {"UPDATE meta SET value = '-1' WHERE key = 'record.lost'", "is no number"},
+        {"INSERT INTO meta VALUES('load.t0_ns', '-9223372036854775808')", "is no time"},
         {"UPDATE meta SET value = printf('%.*c', 1100000, 'x') WHERE key = 'run'", "too long"},
     };
     const char *path = sample_path("changed");
