@@ -55,7 +55,8 @@ struct report {
     struct samples samples;
     struct breaches breaches;
     struct causes causes;
-    size_t *order; /* tiles of the score, worst first */
+    size_t *order;                                  /* tiles of the score, worst first */
+    enum qos_state states[VT_RECORD_TILES_MAX + 1]; /* of tiles, by number */
 };
 
 /* NULL when the record has no such key. */

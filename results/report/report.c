@@ -179,6 +179,22 @@ static int compare_tiles(const void *a, const void *b, void *ctx)
     return order ? order : (int)x->tile - (int)y->tile;
 }
 
+/* Of each tile, once: the worst of its limits, of which it may have thousands. None: undecided. */
+static void find_states(struct report *report)
+{
+    const struct qos *qos = &report->result.qos;
+    bool any[VT_RECORD_TILES_MAX + 1] = {false};
+
+    for (size_t i = 0; i <= VT_RECORD_TILES_MAX; i++)
+        report->states[i] = QOS_UNDECIDED;
+    for (size_t i = 0; i < qos->nlines; i++) {
+        enum qos_state *state = &report->states[qos->lines[i].tile];
+        if (!any[qos->lines[i].tile] || qos->lines[i].state > *state)
+            *state = qos->lines[i].state;
+        any[qos->lines[i].tile] = true;
+    }
+}
+
 static int read_all(struct report *report)
 {
     const struct score *score = &report->result.score;
@@ -189,6 +205,7 @@ static int read_all(struct report *report)
     if (r < 0)
         return r;
     find_phases(report);
+    find_states(report);
     report->order = calloc(score->ntiles + 1, sizeof(*report->order));
     if (!report->order)
         return vt_error_no_memory(report->err, "read the record");
@@ -265,18 +282,7 @@ void report_put_limit_value(const struct report *report, const struct qos_line *
 
 enum qos_state report_tile_state(const struct report *report, unsigned tile)
 {
-    const struct qos *qos = &report->result.qos;
-    enum qos_state state = QOS_PASS;
-    bool any = false;
-
-    for (size_t i = 0; i < qos->nlines; i++) {
-        if (qos->lines[i].tile != tile)
-            continue;
-        any = true;
-        if (qos->lines[i].state > state)
-            state = qos->lines[i].state;
-    }
-    return any ? state : QOS_UNDECIDED;
+    return report->states[tile];
 }
 
 /* --- writing --- */

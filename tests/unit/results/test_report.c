@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole reports: of good, odd, damaged, hostile and large records. */
 #include <math.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -339,6 +340,7 @@ static void test_many_tiles(void **state)
     };
     const struct sample sample = {26, roles, VT_COUNT(roles), 300, "complete", "kvm"};
     VT_AUTO_BUF struct vt_buf out = VT_BUF_INIT(REPORT_BYTES_MAX);
+    sqlite3 *db = NULL;
 
     (void)state;
     sample_record_write(sample_path("many"), &sample);
@@ -348,6 +350,19 @@ static void test_many_tiles(void **state)
     assert_int_equal(count(&out, "<details class=\"tile\""), 26);
     assert_int_equal(count(&out, "<details class=\"tile\" id=\"tile-1\" open>"), 1);
     assert_true(out.len < (size_t)1 << 20);
+    /* One limit of one tile that nothing keeps: that tile alone is another, and the first. */
+    assert_int_equal(sqlite3_open(sample_path("many"), &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db,
+                                  "UPDATE limits SET limit_ns = 1 WHERE id = 0 AND role ="
+                                  " (SELECT id FROM role WHERE tile = 7 AND role = 'app')",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    sqlite3_close(db);
+    vt_buf_reset(&out);
+    report_of("many", &out);
+    assert_int_equal(count(&out, "<li class=\"q0\"><a href=\"#tile-"), 25);
+    assert_int_equal(count(&out, "<li class=\"q2\"><a href=\"#tile-7\""), 1);
+    assert_int_equal(count(&out, "<details class=\"tile\" id=\"tile-7\" open>"), 1);
 }
 
 int main(void)
