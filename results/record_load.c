@@ -185,11 +185,12 @@ int record_read_load_end(struct record_reader *reader, unsigned tile, const char
         *ret_end_s = 0;
         return 0;
     }
-    if (r == 0)
-        r = record_cursor_open(&cursor, reader, "load",
-                               "SELECT second FROM load WHERE id >= (?1 << 20)"
-                               " AND id < ((?1 + 1) << 20) ORDER BY id DESC LIMIT 1",
-                               err);
+    if (r < 0)
+        return r;
+    r = record_cursor_open(&cursor, reader, "load",
+                           "SELECT second FROM load WHERE id >= (?1 << 20)"
+                           " AND id < ((?1 + 1) << 20) ORDER BY id DESC LIMIT 1",
+                           err);
     if (r < 0)
         return r;
     sqlite3_bind_int64(cursor.statement, 1, id);

@@ -107,8 +107,7 @@ static void test_builtin_sizes(void **state)
         for (size_t i = 0; i < spec.nroles; i++) {
             const struct spec_role_size *sizes = spec.roles[i].size;
 
-            assert_in_range(sizes[SPEC_SIZE_TCG].memory_bytes, 128 << 20,
-                            256 << 20);
+            assert_in_range(sizes[SPEC_SIZE_TCG].memory_bytes, 128 << 20, 256 << 20);
             assert_int_equal(sizes[SPEC_SIZE_TCG].vcpus, 1);
             assert_true(sizes[SPEC_SIZE_KVM].memory_bytes >= UINT64_C(512) << 20);
         }
