@@ -91,7 +91,8 @@ void assert_markup(const struct vt_buf *html)
             assert_int_equal(*at++, '>');
             assert_true(depth > 0);
             depth--;
-            if (open[depth].len != len || memcmp(open[depth].name, name, len) != 0)
+            if (!open[depth].name || open[depth].len != len ||
+                memcmp(open[depth].name, name, len) != 0)
                 fail_msg("</%.*s> closes <%.*s>", (int)len, name, (int)open[depth].len,
                          open[depth].name);
             continue;
