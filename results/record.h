@@ -49,6 +49,8 @@
 /* And an agent's name: "<offset_ns> <rtt_ns>" of its clock when load begins; the table of agents
  * has them at the end. */
 #define RECORD_META_CLOCK_BEGIN "clock.begin."
+/* And an agent's name: how often its VM was started again while load ran. */
+#define RECORD_META_RESTARTS "restarts."
 /* And a knob's name: what did not stay as tuning had set it, and when; each degrades. */
 #define RECORD_META_TUNING_DRIFT "tuning.drift."
 /* "complete", "interrupted", "failed: why"; absent: unfinished */

@@ -56,6 +56,17 @@ static const struct verdict_reason *find(const struct verdict *verdict, size_t n
     return NULL;
 }
 
+int verdict_was_restarted(struct record_reader *reader, const char *agent, struct vt_error *err)
+{
+    VT_AUTO_FREE char *times = NULL;
+    char key[RECORD_META_KEY_MAX];
+    int r;
+
+    snprintf(key, sizeof(key), RECORD_META_RESTARTS "%s", agent);
+    r = record_read_meta(reader, key, &times, err);
+    return r == 0 ? 1 : r == -ENOENT ? 0 : r;
+}
+
 /* --- the whole record --- */
 
 static int add_ending(struct verdict *verdict, struct record_reader *reader, bool *ret_complete,

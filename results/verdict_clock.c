@@ -73,15 +73,16 @@ static int add_moved(const struct clocks *clocks, const struct vt_record_agent *
 
     snprintf(key, sizeof(key), RECORD_META_CLOCK_BEGIN "%s", agent->name);
     r = record_read_meta(clocks->reader, key, &text, clocks->err);
-    if (r == -ENOENT)
-        return 0;
     if (r < 0)
-        return r;
+        return r == -ENOENT ? 0 : r;
     if (!parse(text, &offset_ns, &rtt_ns))
         return vt_error_refuse(clocks->err, "meta '%s' is no offset and round trip", key);
     moved = moved_ns(agent, offset_ns, rtt_ns);
     if (moved <= bound)
         return 0;
+    r = verdict_was_restarted(clocks->reader, agent->name, clocks->err);
+    if (r != 0)
+        return r < 0 ? r : 0;
     return verdict_add(
         clocks->verdict, VERDICT_DEGRADED, "clock-moved", moved, clocks->err,
         "the clock of %s moved by %.3f s against the controller's while load ran, at "

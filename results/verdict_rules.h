@@ -8,6 +8,10 @@
 int verdict_add(struct verdict *verdict, enum verdict_grade grade, const char *code, int64_t number,
                 struct vt_error *err, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
 
+/* 1 where that agent's VM was started again while load ran, which a reason of its own says: its
+ * clock began anew and its samples have a gap for that alone. */
+int verdict_was_restarted(struct record_reader *reader, const char *agent, struct vt_error *err);
+
 /* Clocks of agents: known well enough, and the same at the begin and the end of the load. */
 int verdict_add_clocks(struct verdict *verdict, struct record_reader *reader, struct vt_error *err);
 

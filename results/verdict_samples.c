@@ -22,6 +22,7 @@ struct source {
     int64_t samples;
 };
 struct sources {
+    struct record_reader *reader;
     struct source *all;
     size_t n;
     int64_t window_s;
@@ -79,11 +80,15 @@ static int judge(struct sources *sources, const char *name, int64_t samples)
 {
     int64_t missing = sources->window_s - samples;
     int64_t bound = sources->window_s * VERDICT_SAMPLES_LOST_PERCENT / 100;
+    int r;
 
     if (bound < VERDICT_SAMPLES_LOST_MIN)
         bound = VERDICT_SAMPLES_LOST_MIN;
     if (missing <= bound)
         return 0;
+    r = verdict_was_restarted(sources->reader, name, sources->err);
+    if (r != 0)
+        return r < 0 ? r : 0;
     return verdict_add(sources->verdict, VERDICT_DEGRADED, "samples-lost", missing, sources->err,
                        "%s: %" PRId64 " of %" PRId64
                        " seconds of the measurement have no sample, at most %" PRId64
@@ -119,10 +124,12 @@ static int judge_all(struct record_reader *reader, struct sources *sources)
 int verdict_add_samples(struct verdict *verdict, struct record_reader *reader,
                         const struct vt_record_schedule *schedule, struct vt_error *err)
 {
-    struct sources sources = {
-        .verdict = verdict, .err = err, .window_s = schedule->to_s - schedule->from_s};
+    struct sources sources = {.reader = reader,
+                              .verdict = verdict,
+                              .err = err,
+                              .window_s = schedule->to_s - schedule->from_s};
     VT_AUTO_FREE char *t0 = NULL;
-    int64_t t0_ns;
+    int64_t t0_ns = 0;
     int r = record_read_meta(reader, RECORD_META_T0, &t0, err);
 
     if (r == -ENOENT)

@@ -6,6 +6,7 @@
  * accident, hence INVALID; it goes on so that what was acknowledged before can be looked for.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -74,6 +75,17 @@ static int begin(struct run_vm *vm, struct vt_error *err)
     return ret < 0 ? ret : run_start_domain(vm, started, err);
 }
 
+/* For who reads the record: what a machine that began anew shows is no fault of its own. */
+static void note_restart(const struct run_vm *vm)
+{
+    char key[RECORD_META_KEY_MAX], times[16];
+
+    snprintf(key, sizeof(key), RECORD_META_RESTARTS "%s", vm->agent);
+    snprintf(times, sizeof(times), "%u", vm->restarts);
+    if (vm->run->record)
+        record_put_meta(vm->run->record, key, times, NULL);
+}
+
 void run_vm_stopped(void *ctx, const char *uuid)
 {
     struct run *run = ctx;
@@ -108,6 +120,7 @@ void run_vm_stopped(void *ctx, const char *uuid)
     run_reason(run, "vm-restarted", (double)vm->restarts,
                "%s: its emulator ended while the load ran; it is started again (%u of %d)",
                vm->agent, vm->restarts, RESTARTS_MAX);
+    note_restart(vm);
     if (begin(vm, &err) < 0)
         give_up(vm, "start it again", &err);
 }

@@ -97,7 +97,7 @@ static int read_rows(struct report *report)
 /* T0 stands in the record; one that ended before it had none begins with its first phase. */
 static int64_t find_t0(const struct report *report)
 {
-    const char *text = report_meta(report, "load.t0_ns");
+    const char *text = report_meta(report, RECORD_META_T0);
     int64_t t0_ns;
 
     if (text && vt_text_parse_int(text, INT64_MIN, INT64_MAX, &t0_ns, NULL) == 0)

@@ -42,6 +42,8 @@ assert result["type"] == "result" and result["verdict"] == "INVALID", result["ve
 invalid = [reason for reason in result["reasons"] if reason["grade"] == "INVALID"]
 assert [(r["code"], r["number"]) for r in invalid] == [("vm-restarted", 1)], invalid
 assert "infra-1" in invalid[0]["text"]
+besides = {reason["code"] for reason in result["reasons"]} & {"clock-moved", "samples-lost"}
+assert not besides, besides  # both would be the restart once more
 consoles = [e["text"] for e in events if e["type"] == "log" and e.get("series") == "console"
             and e["source"] == "infra-1"]
 assert len(consoles) == 2, len(consoles)

@@ -172,6 +172,20 @@ static void test_samples_lost(void **state)
                   WINDOW_S, "host.1: 200 of 200 seconds");
 }
 
+/* One cause, one reason: of a VM that was started again its restart is told, by the run. */
+static void test_restarted(void **state)
+{
+    (void)state;
+    assert_nothing(&(struct fault){.meta = RECORD_META_RESTARTS "web-1",
+                                   .value = "1",
+                                   .guest_moved_ns = VT_NS_PER_S,
+                                   .guest_missing = WINDOW_S});
+    assert_reason(&(struct fault){.meta = RECORD_META_RESTARTS "infra-1",
+                                  .value = "1",
+                                  .guest_missing = WINDOW_S},
+                  VERDICT_DEGRADED, "samples-lost", WINDOW_S, "web-1: 200 of 200 seconds");
+}
+
 static void test_facts(void **state)
 {
     (void)state;
@@ -276,6 +290,7 @@ int main(void)
         cmocka_unit_test(test_clock_moved),
         cmocka_unit_test(test_clock_uncertain),
         cmocka_unit_test(test_samples_lost),
+        cmocka_unit_test(test_restarted),
         cmocka_unit_test(test_facts),
         cmocka_unit_test(test_ends),
         cmocka_unit_test(test_events),
