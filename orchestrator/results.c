@@ -293,6 +293,9 @@ static int on_meta(void *ctx, const char *key, const char *value)
         add_setting(walk->settings, key + strlen(SETTINGS_META), value);
         return 0;
     }
+    /* An audit compares it with what stands there of the begin: no need to see it twice. */
+    if (!strncmp(key, RECORD_META_CONFIG_END, strlen(RECORD_META_CONFIG_END)))
+        return 0;
     vt_buf_adds(walk->out, "  ");
     pad(walk->out, key, 20);
     if (strlen(value) > 200)
@@ -305,7 +308,7 @@ static int on_meta(void *ctx, const char *key, const char *value)
     return 0;
 }
 
-/* What the run was made with: all keys of meta. */
+/* What the run was made with: keys of meta, with --json all of them. */
 static int print_meta(const struct options *options, struct record_reader *reader,
                       struct vt_error *err)
 {

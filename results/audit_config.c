@@ -8,8 +8,8 @@
 #include "base/scope.h"
 #include "results/audit_rules.h"
 
-#define BEGIN "config."
-#define END "config_end."
+#define BEGIN RECORD_META_CONFIG
+#define END RECORD_META_CONFIG_END
 #define SETTINGS "settings."
 #define HOST "host.1"
 

@@ -46,6 +46,9 @@
 #define RECORD_META_WALL_START "wall_start" /* "2026-11-30T10:45:41Z" */
 #define RECORD_META_BY_OPERATION "limits_by_operation" /* "1": by operation too, "0": by role */
 #define RECORD_META_T0 "load.t0_ns" /* of the load, controller's monotonic clock */
+/* And "<who>.<name>": what a machine is, before the load; the same after it. */
+#define RECORD_META_CONFIG "config."
+#define RECORD_META_CONFIG_END "config_end."
 /* And an agent's name: "<offset_ns> <rtt_ns>" of its clock when load begins; the table of agents
  * has them at the end. */
 #define RECORD_META_CLOCK_BEGIN "clock.begin."

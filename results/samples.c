@@ -111,7 +111,7 @@ struct meta_walk {
 /* The source whose fact it is, in "config.<source>.<fact>"; false: another key. */
 static bool key_of(const char *key, const char *fact, char source[VT_RECORD_NAME_MAX])
 {
-    static const char head[] = "config.";
+    static const char head[] = RECORD_META_CONFIG;
     size_t len = strlen(key), tail = strlen(fact);
 
     if (strncmp(key, head, strlen(head)) != 0 || len <= strlen(head) + tail ||

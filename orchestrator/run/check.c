@@ -80,7 +80,7 @@ static void answered(void *ctx, const json_t *result, const struct vt_error *err
     if (err) {
         give_up(agent, "check", err);
     } else {
-        run_put_answer(agent->check->run, "check", agent->name, result);
+        run_put_answer(agent->check->run, "check.", agent->name, result);
         warn_of_errors(agent, result);
     }
     one_less(agent->check);

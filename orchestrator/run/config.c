@@ -15,8 +15,6 @@
 
 #define CONFIG_TIMEOUT_NS (120 * VT_NS_PER_S)
 #define CONFIG_HOST "host.1" /* a run has one host */
-#define BEGIN "config"
-#define END "config_end"
 
 struct run_config {
     struct run *run;
@@ -36,23 +34,29 @@ static void one_less(struct run_config *config)
         config->done(config->run);
 }
 
+static const char *print_value(const json_t *value, char *word, size_t size)
+{
+    if (json_is_integer(value))
+        snprintf(word, size, "%lld", (long long)json_integer_value(value));
+    else if (json_is_real(value))
+        snprintf(word, size, "%.9g", json_real_value(value));
+    else
+        vt_text_copy(word, size, json_is_true(value) ? "true" : "false");
+    return word;
+}
+
 void run_put_answer(struct run *run, const char *prefix, const char *who, const json_t *answer)
 {
     const char *key;
     const json_t *value;
 
     json_object_foreach((json_t *)answer, key, value) {
-        char name[RECORD_META_KEY_MAX], number[32];
+        char name[RECORD_META_KEY_MAX], word[32];
         const char *text = json_string_value(value);
 
-        if (!text) {
-            if (json_is_integer(value))
-                snprintf(number, sizeof(number), "%lld", (long long)json_integer_value(value));
-            else
-                vt_text_copy(number, sizeof(number), json_is_true(value) ? "true" : "false");
-            text = number;
-        }
-        if (snprintf(name, sizeof(name), "%s.%s.%s", prefix, who, key) < (int)sizeof(name))
+        if (!text)
+            text = print_value(value, word, sizeof(word));
+        if (snprintf(name, sizeof(name), "%s%s.%s", prefix, who, key) < (int)sizeof(name))
             record_put_meta(run->record, name, text, NULL);
         else if (!strncmp(key, "wrong.", 6)) /* the verdict would not see it */
             run_reason(run, "facts-missing", 1, "%s: the name of a fact is too long: %.64s", who,
@@ -79,7 +83,7 @@ static void put_fact(struct run *run, const char *prefix, const char *name, cons
 {
     char key[RECORD_META_KEY_MAX];
 
-    if (snprintf(key, sizeof(key), "%s." CONFIG_HOST ".%s", prefix, name) < (int)sizeof(key))
+    if (snprintf(key, sizeof(key), "%s" CONFIG_HOST ".%s", prefix, name) < (int)sizeof(key))
         record_put_meta(run->record, key, value, NULL);
 }
 
@@ -102,7 +106,7 @@ static void opened_host_answered(struct host *host, void *ctx, const struct host
 
     (void)host;
     if (run->record)
-        put_facts(run, BEGIN, reply);
+        put_facts(run, RECORD_META_CONFIG, reply);
 }
 
 int run_ask_facts(struct run *run, struct vt_error *err)
@@ -155,7 +159,7 @@ void run_ask_config(struct run *run, bool end, void (*done)(struct run *run))
     }
     run->configs[end] = config;
     config->run = run;
-    config->prefix = end ? END : BEGIN;
+    config->prefix = end ? RECORD_META_CONFIG_END : RECORD_META_CONFIG;
     config->done = done;
     config->phase = run->phases.current;
     config->waiting = 1;

@@ -90,7 +90,7 @@ int run_call_load(struct run *run, struct run_load *load, const char *op, int64_
  * host again, then calls done if that phase still runs. */
 int run_ask_facts(struct run *run, struct vt_error *err);
 void run_ask_config(struct run *run, bool end, void (*done)(struct run *run));
-/* "<prefix>.<who>.<name>" for each value of an answer. */
+/* "<prefix><who>.<name>" for each value of an answer. */
 void run_put_answer(struct run *run, const char *prefix, const char *who, const json_t *answer);
 
 /* samples.c: the host's samples from ramp to drain. Stop may be called at any time and more than

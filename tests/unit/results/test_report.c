@@ -198,6 +198,7 @@ static void test_names_the_cause(void **state)
     record = sample_record_open(sample_path("batch"), &sample);
     assert_ok(record_put_meta(record, "config.batch-1.memory", "131072 kB", OK_ERR));
     assert_ok(record_put_meta(record, "config.batch-1.cpus", "2", OK_ERR));
+    assert_ok(record_put_meta(record, "config_end.batch-1.cpus", "2", OK_ERR));
     put_samples(record, "mem.available_bytes", 60e6, 1e6);
     put_samples(record, "mem.pressure", 0, 0.8);
     assert_ok(record_close(record, OK_ERR));
@@ -205,6 +206,7 @@ static void test_names_the_cause(void **state)
     assert_says(&out, "First to fail:");
     assert_says(&out, "of batch, tile 1");
     assert_says(&out, "memory of batch-1");
+    assert_null(strstr(out.data, "config_end."));
     assert_true(strstr(out.data, "memory of batch-1") < strstr(out.data, "<h2>Tiles</h2>"));
 }
 
