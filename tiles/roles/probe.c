@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <stdio.h>
@@ -53,6 +54,8 @@ static int judge(const char *head, size_t len, const char *address, uint16_t por
 static int begin_tls(struct probe_stream *s, const char *ca_file, const char *address,
                      uint16_t port, struct vt_error *err)
 {
+    long fault;
+
     s->ctx = SSL_CTX_new(TLS_client_method());
     s->tls = s->ctx ? SSL_new(s->ctx) : NULL;
     if (!s->tls || !SSL_CTX_load_verify_locations(s->ctx, ca_file, NULL))
@@ -63,8 +66,13 @@ static int begin_tls(struct probe_stream *s, const char *ca_file, const char *ad
     SSL_set_fd(s->tls, s->fd);
     if (SSL_connect(s->tls) == 1)
         return 0;
+    fault = SSL_get_verify_result(s->tls);
+    ERR_clear_error();
+    /* A server that is just starting accepts connections before it can serve them. */
+    if (fault == X509_V_OK)
+        return vt_error_set(err, VT_KIND_INFRA, -EAGAIN, "probe %s:%u: no TLS yet", address, port);
     return vt_error_set(err, VT_KIND_INFRA, -EPROTO, "probe %s:%u: TLS: %s", address, port,
-                        X509_verify_cert_error_string(SSL_get_verify_result(s->tls)));
+                        X509_verify_cert_error_string(fault));
 }
 
 int probe_open(const char *address, uint16_t port, const char *ca_file, struct probe_stream *ret,

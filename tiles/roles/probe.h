@@ -19,8 +19,8 @@
 #define PROBE_PAGE "/home?r=4294967295&n=0"
 
 /* GET path of address:port; ca_file NULL: plain, else TLS with the peer's certificate checked
- * against it and against address. 0 when the answer is 200; -EAGAIN when nobody listens yet or the
- * answer is 502, 503 or 504 (a back end not up yet); else the error. */
+ * against it and against address. 0 when the answer is 200; -EAGAIN when nobody listens or speaks
+ * TLS yet or the answer is 502, 503 or 504 (a back end not up yet); else the error. */
 int probe_http(const char *address, uint16_t port, const char *path, const char *ca_file,
                struct vt_error *err);
 
@@ -30,7 +30,7 @@ struct probe_stream {
     SSL_CTX *ctx;
     SSL *tls; /* NULL: plain */
 };
-/* ca_file as above. -EAGAIN when nobody listens yet. */
+/* ca_file as above. -EAGAIN when nobody listens or speaks TLS yet. */
 int probe_open(const char *address, uint16_t port, const char *ca_file, struct probe_stream *ret,
                struct vt_error *err);
 /* All of it, or false. */

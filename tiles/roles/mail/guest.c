@@ -117,8 +117,9 @@ static int start(struct role_guest *guest, struct vt_error *err)
     return server_start(guest, "dovecot", argv, err);
 }
 
-/* One conversation of the driver; true when it ended well. */
-static bool converse(struct probe_stream *stream, void *conn, const char **why)
+/* One conversation of the driver: -EAGAIN when the server ends it or says nothing, as one does that
+ * is just starting; -EPROTO when what it says is wrong. */
+static int converse(struct probe_stream *stream, void *conn, const char **why)
 {
     VT_AUTO_BUF struct vt_buf out = VT_BUF_INIT(4096);
     uint8_t data[4096];
@@ -129,7 +130,7 @@ static bool converse(struct probe_stream *stream, void *conn, const char **why)
 
         if (n <= 0) {
             *why = "the connection ended or stands still";
-            return false;
+            return -EAGAIN;
         }
         while (at < (size_t)n) {
             size_t used;
@@ -140,12 +141,12 @@ static bool converse(struct probe_stream *stream, void *conn, const char **why)
                 break;
             case DRIVER_SEND:
                 if (!probe_send(stream, out.data, out.len))
-                    return false;
+                    return -EAGAIN;
                 break;
             case DRIVER_DONE:
-                return true;
+                return 0;
             default:
-                return false;
+                return -EPROTO;
             }
             at += used;
         }
@@ -161,7 +162,6 @@ static int ready(struct role_guest *guest, struct vt_error *err)
     VT_AUTO_BUF struct vt_buf out = VT_BUF_INIT(4096);
     const char *why = "cannot send";
     struct probe_stream stream;
-    bool well;
     int ret;
 
     if (!conn)
@@ -171,16 +171,16 @@ static int ready(struct role_guest *guest, struct vt_error *err)
         return ret;
     mail_driver.conn_init(conn, &target);
     mail_driver.enter(conn, &step, &out);
-    well = converse(&stream, conn, &why);
-    if (well) {
+    ret = converse(&stream, conn, &why);
+    if (ret == 0) {
         mail_driver.request(conn, &step, &out);
-        well = probe_send(&stream, out.data, out.len) && converse(&stream, conn, &why);
+        ret = probe_send(&stream, out.data, out.len) ? converse(&stream, conn, &why) : -EAGAIN;
     }
+    if (ret < 0)
+        vt_error_set(err, VT_KIND_INFRA, ret, "probe %s:%u: %s", guest->address, MAIL_PORT, why);
     mail_driver.conn_fini(conn);
     probe_close(&stream);
-    return well ? 0
-                : vt_error_set(err, VT_KIND_INFRA, -EPROTO, "probe %s:%u: %s", guest->address,
-                               MAIL_PORT, why);
+    return ret;
 }
 
 /* --- check --- */
