@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/cmdline.h"
 #include "base/scope.h"
 
 static void put(json_t *facts, const char *name, const char *text)
@@ -31,6 +32,16 @@ static void put_line(json_t *facts, const char *name, const char *path, const ch
     }
 }
 
+static void put_cmdline(json_t *facts)
+{
+    VT_AUTO_FCLOSE FILE *in = fopen("/proc/cmdline", "re");
+    char line[4096], told[480];
+    if (!in || !fgets(line, sizeof line, in))
+        return;
+    vt_cmdline_told(line, told, sizeof told);
+    put(facts, "cmdline", told);
+}
+
 json_t *facts_of_machine(void)
 {
     json_t *facts = json_object();
@@ -48,7 +59,7 @@ json_t *facts_of_machine(void)
     /* By this, a server's wall-clock stamps are held against the schedule. */
     snprintf(text, sizeof text, "%lld", (long long)(vt_clock_wall_ns() - vt_clock_now_ns()));
     put(facts, "wall_offset_ns", text);
-    put_line(facts, "cmdline", "/proc/cmdline", "");
+    put_cmdline(facts);
     put_line(facts, "cpu", "/proc/cpuinfo", "model name");
     put_line(facts, "memory", "/proc/meminfo", "MemTotal");
     put_line(facts, "clocksource",

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cmdline.h"
 #include "base/domain.h"
 #include "base/scope.h"
 #include "base/text.h"
@@ -123,83 +124,17 @@ static void put_chosen(struct host_facts *facts, const char *root, const char *n
 
 /* --- the kernel --- */
 
-/* Parameters that isolate CPUs, move interrupts, or change how fast CPU and memory are. Values of
- * others may be nobody's business. */
-static bool is_told(const char *parameter)
-{
-    static const char *const told[] = {"isolcpus",
-                                       "nohz",
-                                       "nohz_full",
-                                       "rcu_nocbs",
-                                       "rcu_nocb_poll",
-                                       "irqaffinity",
-                                       "mitigations",
-                                       "nosmt",
-                                       "maxcpus",
-                                       "nr_cpus",
-                                       "hugepages",
-                                       "hugepagesz",
-                                       "default_hugepagesz",
-                                       "transparent_hugepage",
-                                       "numa",
-                                       "numa_balancing",
-                                       "intel_iommu",
-                                       "amd_iommu",
-                                       "iommu",
-                                       "idle",
-                                       "processor.max_cstate",
-                                       "intel_idle.max_cstate",
-                                       "intel_pstate",
-                                       "amd_pstate",
-                                       "cpufreq.default_governor",
-                                       "cpuidle.off",
-                                       "preempt",
-                                       "threadirqs",
-                                       "skew_tick",
-                                       "tsc",
-                                       "clocksource",
-                                       "nowatchdog",
-                                       "nmi_watchdog",
-                                       "workqueue.unbound_cpus",
-                                       "rdt",
-                                       "psi",
-                                       "spectre_v2",
-                                       "nospectre_v1",
-                                       "nospectre_v2",
-                                       "spec_store_bypass_disable",
-                                       "l1tf",
-                                       "mds",
-                                       "nopti",
-                                       "pti",
-                                       "retbleed",
-                                       "kvm.halt_poll_ns",
-                                       "mem",
-                                       "kernelcore",
-                                       "movablecore"};
-    size_t len = strcspn(parameter, "=");
-
-    if (!strncmp(parameter, "kvm_intel.", 10) || !strncmp(parameter, "kvm_amd.", 8))
-        return true;
-    for (size_t i = 0; i < VT_COUNT(told); i++)
-        if (strlen(told[i]) == len && !strncmp(told[i], parameter, len))
-            return true;
-    return false;
-}
-
 static void put_cmdline(struct host_facts *facts, const char *root)
 {
     VT_AUTO_FREE char *text = read_all(root, "/proc/cmdline");
-    char told[480] = "", *rest, *word;
-    size_t n = 0;
+    char told[480];
 
     if (!text) {
         host_facts_lack(facts, "cmdline", "/proc/cmdline cannot be read");
         return;
     }
-    for (word = strtok_r(text, " \n", &rest); word; word = strtok_r(NULL, " \n", &rest))
-        if (is_told(word) && n < sizeof(told))
-            n += (size_t)snprintf(told + n, sizeof(told) - n, "%s%s", n ? " " : "", word);
-    host_facts_put(facts, "cmdline", "%s", n ? told : "nothing that isolates or tunes");
+    vt_cmdline_told(text, told, sizeof(told));
+    host_facts_put(facts, "cmdline", "%s", told);
 }
 
 static void put_kernel(struct host_facts *facts, const char *root)
