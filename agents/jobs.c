@@ -54,6 +54,7 @@ static void send_second(void *ctx, unsigned operation, const struct vt_load_seco
 static void finish(struct jobs *jobs)
 {
     json_t *totals = wire_totals_write(&jobs->tally.totals);
+    vt_text_make_plain(jobs->err.text);
     uv_timer_stop(&jobs->tick);
     jobs->state = JOBS_NONE;
     uplink_event(jobs->uplink, "work.finished", jobs->role->name,

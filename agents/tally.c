@@ -71,10 +71,12 @@ static void count_total(struct tally *t, const struct tally_done *done, unsigned
     totals->slow += done->outcome == STEP_SLOW;
     totals->wrong += done->outcome == STEP_WRONG;
     totals->failed += done->outcome == STEP_FAILED;
-    if (done->outcome >= STEP_WRONG && totals->first_failure[0] == '\0')
-        snprintf(totals->first_failure, sizeof totals->first_failure, "%s %s: %s",
-                 t->role->operations[operation], done->outcome == STEP_WRONG ? "wrong" : "failed",
-                 why ? why : "no reason known");
+    if (done->outcome < STEP_WRONG || totals->first_failure[0] != '\0')
+        return;
+    snprintf(totals->first_failure, sizeof totals->first_failure, "%s %s: %s",
+             t->role->operations[operation], done->outcome == STEP_WRONG ? "wrong" : "failed",
+             why ? why : "no reason known");
+    vt_text_make_plain(totals->first_failure);
 }
 
 static enum step_outcome outcome_of(const struct tally *t, const struct role_done *done)
@@ -123,10 +125,11 @@ static uint64_t due_in(const struct tally *t, unsigned operation, int64_t second
                         to_ns < t->until_ns ? to_ns : t->until_ns);
 }
 
-static uint64_t told_in(const struct tally_operation *operation, int64_t second)
+/* Of the first nopen that were told. */
+static uint64_t told_in(const struct tally_operation *operation, size_t nopen, int64_t second)
 {
     uint64_t n = 0;
-    for (size_t i = 0; i < operation->nopen; i++)
+    for (size_t i = 0; i < nopen; i++)
         n += operation->open[i].second == second;
     return n;
 }
@@ -138,9 +141,10 @@ void tally_end(struct tally *t, int64_t at_ns, const char *why)
         t->until_ns = at_ns > 0 ? at_ns : 0;
     for (unsigned o = 0; o < t->role->noperations; o++) {
         struct tally_operation *operation = &t->operations[o];
+        size_t before = operation->nopen; /* what is added here is of seconds that are done with */
         for (int64_t s = t->next_second; s * VT_NS_PER_S < t->until_ns; s++) {
             struct tally_done lost = {.second = s, .outcome = STEP_FAILED};
-            uint64_t due = due_in(t, o, s), told = due ? told_in(operation, s) : 0;
+            uint64_t due = due_in(t, o, s), told = due ? told_in(operation, before, s) : 0;
             for (; told < due && !t->overflowed; told++) {
                 if (append(operation, &lost))
                     count_total(t, &lost, o, why);
@@ -209,7 +213,8 @@ static bool is_complete(const struct tally *t, int64_t second, bool *ret_any)
     bool any = false;
     for (unsigned o = 0; o < t->role->noperations; o++) {
         uint64_t due = due_in(t, o, second);
-        if (due > 0 && told_in(&t->operations[o], second) < due)
+        const struct tally_operation *operation = &t->operations[o];
+        if (due > 0 && told_in(operation, operation->nopen, second) < due)
             return false;
         any |= due > 0;
     }

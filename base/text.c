@@ -352,6 +352,13 @@ bool vt_text_is_utf8(const char *text)
     return true;
 }
 
+void vt_text_make_plain(char *text)
+{
+    for (; *text; text++)
+        if (*text < ' ' || *text > '~')
+            *text = '?';
+}
+
 bool vt_text_is_name(const char *text, size_t size)
 {
     size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.");

@@ -116,6 +116,7 @@ static void follow(struct child *child, pid_t pid, int out_fd, int err_fd)
         read_some(child, err_fd, true);
     kill(-pid, SIGKILL); /* what it may have left */
     child->tail[strcspn(child->tail, "\n")] = '\0';
+    vt_text_make_plain(child->tail);
     child->signal = ended == pid && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     child->exit_code = ended == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }

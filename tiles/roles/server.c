@@ -86,10 +86,11 @@ int server_nginx_facts(struct role_guest *guest, json_t *facts, struct vt_error 
             break;
         }
     }
+    vt_text_make_plain(first);
     if (json_object_set_new(facts, "requests", json_integer(nrequests)) ||
         json_object_set_new(facts, "not_ok", json_integer(not_ok)) ||
         json_object_set_new(facts, "complaints", json_integer(ncomplaints)) ||
-        json_object_set_new(facts, "first_complaint", json_stringn_nocheck(first, strlen(first))) ||
+        json_object_set_new(facts, "first_complaint", json_string(first)) ||
         json_object_set_new(facts, "log_cut", json_boolean(cut)))
         return vt_error_no_memory(err, "collect facts of nginx");
     return 0;

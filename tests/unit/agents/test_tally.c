@@ -32,6 +32,15 @@ static uint64_t due(const struct spec_jobs *jobs, const struct role_times *times
     return n;
 }
 
+static uint64_t due_often(const struct spec_jobs *jobs, const struct role_times *times,
+                          unsigned operation, int64_t from_ns, int64_t to_ns)
+{
+    (void)jobs;
+    (void)times;
+    (void)operation;
+    return (uint64_t)(to_ns - from_ns) / (S / 100);
+}
+
 static const struct role role = {
     .name = "batch", .operations = operations, .noperations = 2, .due = due};
 static const struct jobs_order order = {.tile = 1,
@@ -228,11 +237,30 @@ static void test_what_is_not_told_has_failed(void **state)
     dispose_seen(&seen);
 }
 
+/* Two hours of which nothing was told, in no time; and why, as JSON can carry it. */
+static void test_ends_early(void **state)
+{
+    const struct jobs_order long_order = {
+        .tile = 1, .role = "batch", .times = {0, 0, 7200 * S}, .good_limit_ns = {S, S}};
+    const struct role often = {
+        .name = "batch", .operations = operations, .noperations = 1, .due = due_often};
+    struct tally tally;
+
+    (void)state;
+    assert_int_equal(tally_init(&tally, &often, &long_order, NULL), 0);
+    tally_end(&tally, INT64_MAX, "cut in a caf\xc3");
+    assert_int_equal(tally.totals.failed, 7200 * 100);
+    assert_string_equal(tally.totals.first_failure, "left failed: cut in a caf?");
+    assert_false(tally_overflowed(&tally));
+    tally_dispose(&tally);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_as_the_recorder),
         cmocka_unit_test(test_what_is_not_told_has_failed),
+        cmocka_unit_test(test_ends_early),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -348,6 +348,20 @@ static void utf8_is_what_unicode_says(void **state)
     assert_true(vt_text_is_utf8(""));
 }
 
+static void plain_is_printable_ascii(void **state)
+{
+    char text[] = "a b~\x7f\t\n\xc3\xa9\xe2\x80";
+
+    (void)state;
+    vt_text_make_plain(text);
+    assert_string_equal(text, "a b~???"
+                              "??"
+                              "??");
+    text[0] = '\0';
+    vt_text_make_plain(text);
+    assert_string_equal(text, "");
+}
+
 static void hex_there_and_back(void **state)
 {
     uint8_t in[32], out[32];
@@ -389,6 +403,7 @@ int main(void)
         cmocka_unit_test(fractions_in_range),
         cmocka_unit_test(refused_text_is_shown_harmless_and_short),
         cmocka_unit_test(utf8_is_what_unicode_says),
+        cmocka_unit_test(plain_is_printable_ascii),
         cmocka_unit_test(hex_there_and_back),
     };
 

@@ -308,7 +308,7 @@ static int start_worker(struct worker *worker, struct vt_error *err)
     return 0;
 }
 
-static int add_facts(const struct batch *batch, json_t *facts, unsigned nworkers, int64_t kills,
+static int add_facts(struct batch *batch, json_t *facts, unsigned nworkers, int64_t kills,
                      struct vt_error *err)
 {
     const struct {
@@ -323,11 +323,10 @@ static int add_facts(const struct batch *batch, json_t *facts, unsigned nworkers
     };
     bool bad = false;
 
+    vt_text_make_plain(batch->first_failure);
     for (size_t i = 0; i < VT_COUNT(numbers); i++)
         bad |= json_object_set_new(facts, numbers[i].name, json_integer(numbers[i].value)) != 0;
-    bad |= json_object_set_new(
-               facts, "first_failure",
-               json_stringn_nocheck(batch->first_failure, strlen(batch->first_failure))) != 0;
+    bad |= json_object_set_new(facts, "first_failure", json_string(batch->first_failure)) != 0;
     return bad ? vt_error_no_memory(err, "collect facts of batch") : 0;
 }
 

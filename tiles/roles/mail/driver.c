@@ -284,9 +284,7 @@ static const char *quote(struct mail_conn *c, const char *what, const struct ima
     int len = r->text_len < 120 ? (int)r->text_len : 120;
 
     snprintf(c->why, sizeof(c->why), "%s: %.*s", what, len, r->text);
-    for (char *p = c->why; *p; p++)
-        if (*p < ' ' || *p > '~')
-            *p = '?';
+    vt_text_make_plain(c->why);
     return c->why;
 }
 

@@ -206,9 +206,10 @@ static int log_facts(const struct role_guest *guest, json_t *facts, struct vt_er
             vt_text_copy(first, sizeof(first), line);
         index_errors += strstr(line, "orrupted") || strstr(line, "broken");
     }
+    vt_text_make_plain(first);
     if (json_object_set_new(facts, "complaints", json_integer(complaints)) ||
         json_object_set_new(facts, "index_errors", json_integer(index_errors)) ||
-        json_object_set_new(facts, "first_complaint", json_stringn_nocheck(first, strlen(first))))
+        json_object_set_new(facts, "first_complaint", json_string(first)))
         return vt_error_no_memory(err, "collect facts of mail");
     return 0;
 }
@@ -225,12 +226,12 @@ static int check(struct role_guest *guest, json_t *facts, struct vt_error *err)
     ret = store_look(mail_dir, guest->tile, bits, &found, err);
     if (ret < 0)
         return ret;
+    vt_text_make_plain(found.first_wrong);
     if (json_object_set_new(facts, "messages", json_integer((json_int_t)found.messages)) ||
         json_object_set_new(facts, "appended", json_integer((json_int_t)found.appended)) ||
         json_object_set_new(facts, "wrong.messages", json_integer((json_int_t)found.wrong)) ||
         json_object_set_new(facts, "wrong.twice", json_integer((json_int_t)found.twice)) ||
-        json_object_set_new(facts, "first_wrong",
-                            json_stringn_nocheck(found.first_wrong, strlen(found.first_wrong))))
+        json_object_set_new(facts, "first_wrong", json_string(found.first_wrong)))
         return vt_error_no_memory(err, "collect facts of mail");
     return log_facts(guest, facts, err);
 }
