@@ -263,6 +263,18 @@ static bool is_whole(struct run *run, const struct run_load *load, const json_t 
     return !json_is_true(json_object_get(data, "overflowed"));
 }
 
+void run_end_load(struct run_load *load)
+{
+    struct run *run = load->vm->run;
+
+    load->finished = true;
+    if (!all_finished(run) ||
+        (!phases_in(&run->phases, run_phase_drain.name) && run->phases.interrupts == 0))
+        return;
+    vt_timer_disarm(&run->phase_timer);
+    phases_done(&run->phases, NULL);
+}
+
 void run_load_finished(struct run *run, const char *agent, const json_t *data)
 {
     struct vt_record_totals totals;
@@ -278,16 +290,11 @@ void run_load_finished(struct run *run, const char *agent, const json_t *data)
     if (!load || load->finished ||
         strcmp(agent, load->vm->spec->works ? load->vm->agent : RUN_CLIENT_AGENT) != 0)
         return;
-    load->finished = true;
     if (!is_whole(run, load, data))
         run_reason(run, "counts-lost", 1, "%s could not count all that it did", agent);
     if (run->record && record_put_totals(run->record, &totals, &err) < 0)
         phases_fail(&run->phases, &err);
-    if (all_finished(run) &&
-        (phases_in(&run->phases, run_phase_drain.name) || run->phases.interrupts > 0)) {
-        vt_timer_disarm(&run->phase_timer);
-        phases_done(&run->phases, NULL);
-    }
+    run_end_load(load);
 }
 
 static int64_t ramp_ns(const struct run *run)

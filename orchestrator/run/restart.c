@@ -34,7 +34,7 @@ static void end_work(struct run_vm *vm)
     struct run_load *load = run_find_load(vm->run, vm->tile, vm->role->name);
 
     if (load && vm->spec->works)
-        load->finished = true;
+        run_end_load(load);
 }
 
 static void give_up(struct run_vm *vm, const char *what, const struct vt_error *err)

@@ -75,6 +75,8 @@ int run_record_jobs(struct run *run, const struct run_load *load, const struct j
 /* load.c */
 /* data: of load.finished or work.finished. */
 void run_load_finished(struct run *run, const char *agent, const json_t *data);
+/* Nothing more comes of it; in drain the last one ends the phase. */
+void run_end_load(struct run_load *load);
 /* Of a role that makes its load by itself: what is due into the record, its guest's admitted. */
 int run_prepare_work(struct run *run, const struct run_load *load, struct vt_error *err);
 struct run_load *run_find_load(struct run *run, unsigned tile, const char *role);
