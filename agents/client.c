@@ -292,7 +292,8 @@ static int take_acknowledged(struct client *c, uint16_t stream, const json_t *pa
     if (rc != 0)
         return rc;
     const uint8_t *bits = engine_acknowledged(load->engine, &bytes);
-    snprintf(name, sizeof name, "acknowledged.%s.%u.bits", load->order.role, load->order.tile);
+    snprintf(name, sizeof name, VT_RECORD_ACKNOWLEDGED "%s.%u" VT_RECORD_BITS, load->order.role,
+             load->order.tile);
     logs_send_bytes(c->uplink, stream, name, bits, bytes);
     uplink_reply(c->uplink, stream, json_pack("{s:I}", "bytes", (json_int_t)bytes), NULL);
     return 0;

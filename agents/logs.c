@@ -10,6 +10,7 @@
 #include <sys/klog.h>
 #include <unistd.h>
 
+#include "base/record_rows.h"
 #include "base/scope.h"
 #include "wire/message.h"
 
@@ -75,9 +76,10 @@ static void find_kept(struct logs *l)
     DIR *dir = opendir(l->dir);
     const struct dirent *entry;
     while (dir && l->nkept < LOGS_KEPT_MAX && (entry = readdir(dir))) {
-        size_t len = strlen(entry->d_name);
-        if (strncmp(entry->d_name, "kept.", 5) == 0 && len > 10 && wire_name_ok(entry->d_name) &&
-            strcmp(entry->d_name + len - 5, ".bits") == 0)
+        size_t len = strlen(entry->d_name), head = strlen(VT_RECORD_KEPT),
+               tail = strlen(VT_RECORD_BITS);
+        if (len > head + tail && strncmp(entry->d_name, VT_RECORD_KEPT, head) == 0 &&
+            strcmp(entry->d_name + len - tail, VT_RECORD_BITS) == 0 && wire_name_ok(entry->d_name))
             vt_text_copy(l->kept[l->nkept++], sizeof l->kept[0], entry->d_name);
     }
     if (dir)

@@ -19,6 +19,11 @@
 #define VT_RECORD_AGENTS_MAX 16384
 #define VT_RECORD_SECONDS_MAX 1000000 /* of one role's load: 11 days */
 
+/* Logs that are bitmaps of a role's steps: <one of both><role>.<tile>.bits; docs/record.md. */
+#define VT_RECORD_ACKNOWLEDGED "acknowledged."
+#define VT_RECORD_KEPT "kept."
+#define VT_RECORD_BITS ".bits"
+
 enum vt_record_loop { VT_RECORD_LOOP_OPEN, VT_RECORD_LOOP_CLOSED };
 
 struct vt_record_limit {

@@ -57,9 +57,9 @@ struct bitmaps {
 /* NULL: of nothing that is known here. */
 static struct bitmap *find(const struct bitmaps *b, const char *name)
 {
-    int kind = strncmp(name, KEPT_KEPT, strlen(KEPT_KEPT)) == 0 ? KEPT : ACKNOWLEDGED;
-    const char *role = name + strlen(kind == KEPT ? KEPT_KEPT : KEPT_ACKNOWLEDGED);
-    const char *end = name + strlen(name) - strlen(KEPT_SUFFIX);
+    int kind = strncmp(name, VT_RECORD_KEPT, strlen(VT_RECORD_KEPT)) == 0 ? KEPT : ACKNOWLEDGED;
+    const char *role = name + strlen(kind == KEPT ? VT_RECORD_KEPT : VT_RECORD_ACKNOWLEDGED);
+    const char *end = name + strlen(name) - strlen(VT_RECORD_BITS);
     const char *dot = memrchr(role, '.', (size_t)(end - role));
     char number[8];
     int64_t tile;
@@ -110,8 +110,8 @@ static int read_bitmaps(struct bitmaps *b, struct record_reader *reader)
     struct record_cursor cursor;
     int r = record_cursor_open(&cursor, reader, "log",
                                "SELECT source, name, data FROM log"
-                               " WHERE name GLOB '" KEPT_ACKNOWLEDGED "*" KEPT_SUFFIX "'"
-                               " OR name GLOB '" KEPT_KEPT "*" KEPT_SUFFIX "' ORDER BY id",
+                               " WHERE name GLOB '" VT_RECORD_ACKNOWLEDGED "*" VT_RECORD_BITS "'"
+                               " OR name GLOB '" VT_RECORD_KEPT "*" VT_RECORD_BITS "' ORDER BY id",
                                b->err);
 
     while (r == 0 && (r = record_cursor_step(&cursor, b->err)) == 1) {

@@ -16,9 +16,6 @@
 #include "base/record_rows.h"
 #include "results/record.h"
 
-#define KEPT_ACKNOWLEDGED "acknowledged."
-#define KEPT_KEPT "kept."
-#define KEPT_SUFFIX ".bits"
 #define KEPT_BYTES_MAX ((size_t)2 << 20) /* of one bitmap: 16,777,216 steps */
 /* Of all in one record: 26 tiles of two such roles over two hours need 35 MiB. */
 #define KEPT_ALL_BYTES_MAX ((size_t)512 << 20)

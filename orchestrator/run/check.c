@@ -232,8 +232,8 @@ static bool ask_next_load(struct run_check *check)
 bool run_take_bitmap(struct run *run, const struct run_vm *vm, const char *agent, const char *name,
                      const void *data, size_t len)
 {
-    bool kept = !strncmp(name, KEPT_KEPT, strlen(KEPT_KEPT));
-    bool acknowledged = !strncmp(name, KEPT_ACKNOWLEDGED, strlen(KEPT_ACKNOWLEDGED));
+    bool kept = !strncmp(name, VT_RECORD_KEPT, strlen(VT_RECORD_KEPT));
+    bool acknowledged = !strncmp(name, VT_RECORD_ACKNOWLEDGED, strlen(VT_RECORD_ACKNOWLEDGED));
     const char *dot = strrchr(name, '.');
     const struct vt_event event = {
         .type = VT_EVENT_LOG,
@@ -244,7 +244,7 @@ bool run_take_bitmap(struct run *run, const struct run_vm *vm, const char *agent
         .series = name,
     };
 
-    if ((!kept && !acknowledged) || !dot || strcmp(dot, KEPT_SUFFIX) != 0)
+    if ((!kept && !acknowledged) || !dot || strcmp(dot, VT_RECORD_BITS) != 0)
         return false;
     /* Guests tell what they have kept, the client what was acknowledged: nobody speaks for both. */
     if (run->record && kept == (vm != NULL))

@@ -10,6 +10,7 @@
 #include "base/proc.h"
 #include "base/scope.h"
 #include "tiles/roles/database/postgres.h"
+#include "tiles/roles/kept_bits.h"
 #include "tiles/roles/registry.h"
 #include "tiles/roles/server.h"
 #include "tiles/roles/template.h"
@@ -21,8 +22,6 @@
 #define SHARED_BUFFERS_MIB_MAX 2048
 #define WAL_MIB_MIN 16
 #define WAL_MIB_MAX 4096
-/* A window of two hours at full load has 1.4 million steps. */
-#define KEPT_SEQUENCES (1U << 26)
 
 /* --- prepare --- */
 
@@ -186,27 +185,24 @@ static int take_figures(json_t *facts, char *text, struct vt_error *err)
 static int write_kept(const char *list, const char *bits_path, struct vt_error *err)
 {
     VT_AUTO_FCLOSE FILE *file = fopen(list, "re");
-    VT_AUTO_FREE uint8_t *bits = calloc(1, KEPT_SEQUENCES / 8);
-    size_t len = 0;
+    KEPT_BITS_AUTO struct kept_bits kept = {NULL, 0};
     char line[64];
+    int ret;
 
     if (!file)
         return vt_error_errno(err, VT_KIND_INFRA, errno, "open %s", list);
-    if (!bits)
-        return vt_error_no_memory(err, "bits of what is kept");
+    ret = kept_bits_init(&kept, err);
+    if (ret < 0)
+        return ret;
     while (fgets(line, sizeof(line), file)) {
         int64_t sequence;
 
         line[strcspn(line, "\n")] = '\0';
         if (vt_text_parse_int(line, 0, INT64_MAX, &sequence, err) < 0)
             return vt_error_wrap(err, "%s", list);
-        if (sequence >= KEPT_SEQUENCES)
-            continue;
-        bits[sequence / 8] |= (uint8_t)(1U << sequence % 8);
-        if (len <= (size_t)sequence / 8)
-            len = (size_t)sequence / 8 + 1;
+        kept_bits_set(&kept, (uint64_t)sequence); /* one that no step has is a probe's */
     }
-    return vt_file_write(bits_path, bits, len, 0644, err);
+    return kept_bits_write(&kept, bits_path, err);
 }
 
 static int check_tile(const struct role_guest *guest, const struct postgres_paths *paths,
@@ -218,7 +214,7 @@ static int check_tile(const struct role_guest *guest, const struct postgres_path
 
     snprintf(sql, sizeof(sql), "%s/figures.sql", paths->run);
     snprintf(list, sizeof(list), "%s/kept.list", paths->run);
-    snprintf(bits, sizeof(bits), "%s/kept.app.%u.bits", guest->run_dir, tile);
+    kept_bits_path(guest, "app", tile, bits, sizeof(bits));
     ret = postgres_fill_sql(guest, "figures.sql", tile, list, sql, err);
     if (ret == 0)
         ret = ask(paths, "-f", sql, &out, FIGURES_TIMEOUT_NS, err);

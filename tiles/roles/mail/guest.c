@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/rng.h"
 #include "base/scope.h"
+#include "tiles/roles/kept_bits.h"
 #include "tiles/roles/mail/mail.h"
 #include "tiles/roles/mail/store.h"
 #include "tiles/roles/probe.h"
@@ -216,13 +217,12 @@ static int log_facts(const struct role_guest *guest, json_t *facts, struct vt_er
 
 static int check(struct role_guest *guest, json_t *facts, struct vt_error *err)
 {
-    char mail_dir[PATH_MAX_BYTES], bits[PATH_MAX_BYTES], name[48];
+    char mail_dir[PATH_MAX_BYTES], bits[PATH_MAX_BYTES];
     struct store_found found;
     int ret;
 
     set_path(mail_dir, guest->data_dir, "mail");
-    snprintf(name, sizeof(name), "kept.mail.%u.bits", guest->tile);
-    set_path(bits, guest->run_dir, name);
+    kept_bits_path(guest, "mail", guest->tile, bits, sizeof(bits));
     ret = store_look(mail_dir, guest->tile, bits, &found, err);
     if (ret < 0)
         return ret;

@@ -14,12 +14,11 @@
 #include "base/rng.h"
 #include "base/scope.h"
 #include "base/text.h"
+#include "tiles/roles/kept_bits.h"
 #include "tiles/roles/mail/mail.h"
 
 #define WHOLE "whole" /* a file of dir: the call that made it came to its end */
 #define UIDLIST_BYTES_MAX (64U + MAIL_COUNT_MAX * 64U)
-/* A window of two hours at full load has 1.1 million steps. */
-#define KEPT_SEQUENCES (1U << 26)
 
 /* A message's name without its flags. Its size on disk and over IMAP stand in it, so that the
  * server need not ask for them. */
@@ -177,23 +176,16 @@ int store_make(const char *dir, unsigned tile, uint64_t seed, uint32_t count, ui
 struct looker {
     unsigned tile;
     uint32_t user;
-    uint8_t *bits;
-    size_t nbytes; /* of bits, up to the last that is set */
+    struct kept_bits kept;
     struct store_found found;
 };
 
 static const char *keep_sequence(struct looker *l, uint32_t sequence)
 {
-    uint8_t bit = (uint8_t)(1U << sequence % 8);
+    int kept = kept_bits_set(&l->kept, sequence);
 
-    if (sequence >= KEPT_SEQUENCES)
-        return "it was appended under a number that no step has";
-    if (l->bits[sequence / 8] & bit)
-        l->found.twice++;
-    l->bits[sequence / 8] |= bit;
-    if (l->nbytes <= sequence / 8)
-        l->nbytes = sequence / 8 + 1;
-    return NULL;
+    l->found.twice += kept == 0;
+    return kept < 0 ? "it was appended under a number that no step has" : NULL;
 }
 
 static const char *judge_message(struct looker *l, const uint8_t *text, size_t len)
@@ -262,12 +254,9 @@ int store_look(const char *dir, unsigned tile, const char *bits_path, struct sto
                struct vt_error *err)
 {
     static const char *const folders[] = {"cur", "new"};
-    VT_AUTO_FREE uint8_t *bits = calloc(1, KEPT_SEQUENCES / 8);
-    struct looker l = {.tile = tile, .bits = bits};
-    int ret = 0;
+    struct looker l = {.tile = tile};
+    int ret = kept_bits_init(&l.kept, err);
 
-    if (!bits)
-        return vt_error_no_memory(err, "bits of what is kept");
     for (; ret == 0 && l.user < MAIL_USERS; l.user++) {
         for (unsigned i = 0; ret == 0 && i < VT_COUNT(folders); i++) {
             char path[512];
@@ -277,7 +266,8 @@ int store_look(const char *dir, unsigned tile, const char *bits_path, struct sto
         }
     }
     if (ret == 0)
-        ret = vt_file_write(bits_path, bits, l.nbytes, 0644, err);
+        ret = kept_bits_write(&l.kept, bits_path, err);
+    kept_bits_dispose(&l.kept);
     if (ret == 0)
         *ret_found = l.found;
     return ret;
