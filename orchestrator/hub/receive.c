@@ -99,9 +99,10 @@ struct hub_stream *hub_find_stream(const struct hub_agent *agent, unsigned tile,
 /* Of a role that is driven from outside, or that works by itself; NULL when it has no such one. */
 static const char *operation_name(const struct role *role, unsigned operation)
 {
-    if (role && role->driver)
-        return operation < role->driver->noperations ? role->driver->operations[operation] : NULL;
-    return role && operation < role->noperations ? role->operations[operation] : NULL;
+    unsigned n = 0;
+    const char *const *operations = role ? role_operations(role, &n) : NULL;
+
+    return operation < n ? operations[operation] : NULL;
 }
 
 static int take_load(struct hub_agent *agent, const struct wire_frame *frame, struct vt_error *err)

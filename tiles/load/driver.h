@@ -48,6 +48,9 @@ struct driver_target {
     char server_name[64]; /* checked against the certificate */
 };
 
+/* For plan: the expected response time and, in the load's share of the steps, a think time. */
+int64_t driver_draw_gap_ns(struct vt_rng *rng, const struct spec_load *load);
+
 struct driver {
     const char *name; /* "web" */
     bool tls;

@@ -47,14 +47,6 @@ static int64_t scaled(int64_t rate, int64_t load)
     return rate > 0 && scaled == 0 ? 1 : scaled;
 }
 
-static const struct spec_operation *find_operation(const struct spec_load *load, const char *name)
-{
-    for (size_t i = 0; i < load->noperations; i++)
-        if (!strcmp(load->operations[i].name, name))
-            return &load->operations[i];
-    return NULL;
-}
-
 void jobs_order_make(struct jobs_order *order, unsigned tile, const struct spec_role *spec,
                      int preset, int64_t load)
 {
@@ -73,7 +65,7 @@ void jobs_order_make(struct jobs_order *order, unsigned tile, const struct spec_
     order->jobs.bytes_per_s = scaled(spec->jobs.bytes_per_s, load);
     order->jobs.window_ns = spec->jobs.windows_ns[preset];
     for (unsigned i = 0; role && i < role->noperations && i < SPEC_OPERATIONS_MAX; i++) {
-        const struct spec_operation *own = find_operation(&spec->load, role->operations[i]);
+        const struct spec_operation *own = spec_find_operation(&spec->load, role->operations[i]);
 
         order->good_limit_ns[i] = own ? own->good_limit_ns : spec->load.good_limit_ns;
         order->rated[i] = own && (own->min_bytes_per_s[0] > 0 || own->min_bytes_per_s[1] > 0);

@@ -25,18 +25,9 @@ static size_t steps_at_once(const struct schedule *schedule, int64_t timeout_ns)
     return most;
 }
 
-/* NULL: the spec says nothing of it. */
-static const struct spec_operation *find_operation(const struct spec_load *load, const char *name)
-{
-    for (size_t i = 0; i < load->noperations; i++)
-        if (strcmp(load->operations[i].name, name) == 0)
-            return &load->operations[i];
-    return NULL;
-}
-
 static void take_limits(struct recorder *r, unsigned operation, const struct spec_load *load)
 {
-    const struct spec_operation *own = find_operation(load, r->driver->operations[operation]);
+    const struct spec_operation *own = spec_find_operation(load, r->driver->operations[operation]);
 
     if (own && own->good_limit_ns > 0)
         r->good_limit_ns[operation] = own->good_limit_ns;

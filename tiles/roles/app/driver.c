@@ -41,12 +41,7 @@ static bool app_plan(void *state, struct vt_rng *rng, const struct spec_load *lo
         return false;
     *operation = (uint16_t)vt_rng_pick(rng, mix, APP_OPERATIONS);
     *argument = session->customer << 16 | (uint32_t)vt_rng_below(rng, 1U << 16);
-    *gap_ns = load->expected_ns;
-    if (vt_rng_below(rng, 1000000) < (uint64_t)load->think_share) {
-        int64_t think_ns = vt_rng_exp_ns(rng, load->think_mean_ns);
-
-        *gap_ns += think_ns < load->think_max_ns ? think_ns : load->think_max_ns;
-    }
+    *gap_ns = driver_draw_gap_ns(rng, load);
     return true;
 }
 

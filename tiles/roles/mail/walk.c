@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tiles/roles/mail/walk.h"
 
+#include "tiles/load/driver.h"
 #include "tiles/roles/mail/mail.h"
 
 /* A store that marks \Deleted is followed by expunge, one that marks \Seen is not. */
@@ -44,11 +45,6 @@ bool walk_plan(void *state, struct vt_rng *rng, const struct spec_load *load, bo
     *operation = walk_operations[session->walk];
     *argument = session->user << WALK_USER_SHIFT | (uint32_t)vt_rng_below(rng, WALK_NUMBERS) |
                 (session->walk == DELETED ? WALK_DELETED : 0);
-    *gap_ns = load->expected_ns;
-    if (vt_rng_below(rng, 1000000) < (uint64_t)load->think_share) {
-        int64_t think_ns = vt_rng_exp_ns(rng, load->think_mean_ns);
-
-        *gap_ns += think_ns < load->think_max_ns ? think_ns : load->think_max_ns;
-    }
+    *gap_ns = driver_draw_gap_ns(rng, load);
     return true;
 }

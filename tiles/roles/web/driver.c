@@ -93,12 +93,7 @@ static bool web_plan(void *state, struct vt_rng *rng, const struct spec_load *lo
         session->page = fresh ? WEB_HOME : vt_rng_pick(rng, web_mix, WEB_PAGES);
     *operation = (uint16_t)session->page;
     *argument = draw_argument(session, rng, first);
-    *gap_ns = load->expected_ns;
-    if (vt_rng_below(rng, 1000000) < (uint64_t)load->think_share) {
-        int64_t think_ns = vt_rng_exp_ns(rng, load->think_mean_ns);
-
-        *gap_ns += think_ns < load->think_max_ns ? think_ns : load->think_max_ns;
-    }
+    *gap_ns = driver_draw_gap_ns(rng, load);
     return true;
 }
 
