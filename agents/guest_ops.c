@@ -120,6 +120,11 @@ int guest_set_up(struct guest *g, struct vt_error *err)
 }
 
 /* --- on the worker --- */
+static int call(int (*op)(struct role_guest *guest, struct vt_error *err), struct guest_job *job)
+{
+    return op ? op(&job->guest->work, &job->err) : 0;
+}
+
 static int run_prepare(struct guest_job *job)
 {
     struct role_guest *work = &job->guest->work;
@@ -138,7 +143,7 @@ static int run_prepare(struct guest_job *job)
     work->vcpus = (unsigned)vcpus;
     if (log_requests)
         work->log_requests = json_is_true(log_requests);
-    return job->guest->role->guest->prepare(work, &job->err);
+    return call(job->guest->role->guest->prepare, job);
 }
 
 static void pause_ns(int64_t ns)
@@ -179,14 +184,15 @@ void guest_job_run(struct worker_job *base)
         rc = run_prepare(job);
         break;
     case GUEST_START:
-        rc = g->role->guest->start(&g->work, &job->err);
+        rc = call(g->role->guest->start, job);
         break;
     case GUEST_READY:
         rc = run_ready(job);
         break;
     case GUEST_CHECK:
         job->result = json_object();
-        rc = g->role->guest->check(&g->work, job->result, &job->err);
+        if (g->role->guest->check)
+            rc = g->role->guest->check(&g->work, job->result, &job->err);
         break;
     case GUEST_STEPS:
         break;

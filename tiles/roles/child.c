@@ -178,6 +178,19 @@ void child_explain(const struct child *child, char *text, size_t size)
                  *child->tail ? ": " : "", child->tail);
 }
 
+int child_try(const char *const *argv, const char *dir, int64_t limit_ns, int code,
+              struct vt_error *err)
+{
+    struct child child = {.argv = argv, .dir = dir, .until_ns = vt_clock_now_ns() + limit_ns};
+    char why[CHILD_TAIL_MAX + 80];
+    int ret = child_run(&child, err);
+
+    if (ret < 0)
+        return ret;
+    child_explain(&child, why, sizeof(why));
+    return *why ? vt_error_set(err, VT_KIND_INFRA, code, "%s", why) : 0;
+}
+
 bool child_sleep_until(const struct role_work *work, int64_t at_ns)
 {
     for (;;) {

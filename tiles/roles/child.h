@@ -28,6 +28,9 @@ struct child {
 /* Runs it and reaps it; an error only when it could not be run. It and what it starts are the first
  * that the kernel kills when memory runs out. */
 int child_run(struct child *child, struct vt_error *err);
+/* Runs it for at most limit_ns: an error also where it does not end well, with that code. */
+int child_try(const char *const *argv, const char *dir, int64_t limit_ns, int code,
+              struct vt_error *err);
 /* "" when it ended well, else "gcc ended with 1: fatal error: ...". */
 void child_explain(const struct child *child, char *text, size_t size);
 /* False: the work is to stop. at_ns: vt_clock_now_ns(). */

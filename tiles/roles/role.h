@@ -78,7 +78,7 @@ struct role_work {
 };
 
 /* Run one at a time on a worker thread of the agent; may block. Each may be called again after it
- * failed. */
+ * failed. NULL but for ready: there is nothing to do. */
 struct role_guest_ops {
     int (*prepare)(struct role_guest *guest, struct vt_error *err); /* contents, configuration */
     int (*start)(struct role_guest *guest, struct vt_error *err);
@@ -92,8 +92,7 @@ struct role_guest_ops {
     int (*check)(struct role_guest *guest, json_t *facts, struct vt_error *err);
     /* Load that the guest makes by itself (jobs with deadlines, storage, network): from T0 until
      * the window's end, on a thread of its own. Each operation that is due is told once; what is
-     * untold when it returns has failed, for the reason in *err where it returns one. NULL: none.
-     */
+     * untold when it returns has failed, for the reason in *err where it returns one. */
     int (*work)(struct role_guest *guest, const struct role_work *work, struct vt_error *err);
     const struct role_log *logs; /* to fetch after the window; a NULL name ends */
 };

@@ -360,24 +360,11 @@ static int prepare(struct role_guest *guest, struct vt_error *err)
     return vt_file_make_folders(guest->data_dir, 0755, VT_KIND_INFRA, err);
 }
 
-static int nothing(struct role_guest *guest, struct vt_error *err)
-{
-    (void)guest;
-    (void)err;
-    return 0;
-}
-
 static int runs(const char *program, struct vt_error *err)
 {
     const char *const argv[] = {program, "--version", NULL};
-    struct child child = {.argv = argv, .until_ns = vt_clock_now_ns() + 60 * VT_NS_PER_S};
-    char why[REASON_MAX];
-    int ret = child_run(&child, err);
 
-    if (ret < 0)
-        return ret;
-    child_explain(&child, why, sizeof(why));
-    return *why ? vt_error_set(err, VT_KIND_INFRA, -EIO, "%s", why) : 0;
+    return child_try(argv, NULL, 60 * VT_NS_PER_S, -EIO, err);
 }
 
 /* Both programs run; the first run of each also brings them into memory. */
@@ -389,18 +376,8 @@ static int ready(struct role_guest *guest, struct vt_error *err)
     return ret < 0 ? ret : runs("gcc", err);
 }
 
-static int check(struct role_guest *guest, json_t *facts, struct vt_error *err)
-{
-    (void)guest;
-    (void)facts;
-    (void)err;
-    return 0;
-}
-
 const struct role_guest_ops role_batch_guest = {
     .prepare = prepare,
-    .start = nothing,
     .ready = ready,
-    .check = check,
     .work = work,
 };

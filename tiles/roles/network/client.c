@@ -219,25 +219,6 @@ static int work(struct role_guest *guest, const struct role_work *work, struct v
 
 /* --- the rest of a role --- */
 
-static int nothing(struct role_guest *guest, struct vt_error *err)
-{
-    (void)guest;
-    (void)err;
-    return 0;
-}
-
-static int try_it(const char *const *argv, struct vt_error *err)
-{
-    struct child child = {.argv = argv, .until_ns = vt_clock_now_ns() + 20 * VT_NS_PER_S};
-    char why[REASON_MAX];
-    int ret = child_run(&child, err);
-
-    if (ret < 0)
-        return ret;
-    child_explain(&child, why, sizeof(why));
-    return *why ? vt_error_set(err, VT_KIND_INFRA, -EAGAIN, "%s", why) : 0;
-}
-
 /* The other end answers both programs. */
 static int ready(struct role_guest *guest, struct vt_error *err)
 {
@@ -248,23 +229,12 @@ static int ready(struct role_guest *guest, struct vt_error *err)
 
     if (!server)
         return vt_error_set(err, VT_KIND_CONFIG, -ENOENT, "netclient has no netserver");
-    ret = try_it(ping, err);
-    return ret < 0 ? ret : try_it(iperf, err);
-}
-
-static int check(struct role_guest *guest, json_t *facts, struct vt_error *err)
-{
-    (void)guest;
-    (void)facts;
-    (void)err;
-    return 0;
+    ret = child_try(ping, NULL, PROBES_READY_NS, -EAGAIN, err);
+    return ret < 0 ? ret : child_try(iperf, NULL, PROBES_READY_NS, -EAGAIN, err);
 }
 
 const struct role_guest_ops role_netclient_guest = {
-    .prepare = nothing,
-    .start = nothing,
     .ready = ready,
-    .check = check,
     .work = work,
 };
 

@@ -9,6 +9,7 @@
 #ifndef VTILE_TILES_ROLES_NETWORK_PROBES_H
 #define VTILE_TILES_ROLES_NETWORK_PROBES_H
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "tiles/roles/pace.h"
 #include "tiles/roles/role.h"
@@ -19,6 +20,7 @@ enum probe_kind { PROBE_PING, PROBE_STREAM, PROBE_KINDS };
 #define PROBES_STREAM_S 60   /* at least; the last one is shorter than twice that */
 #define PROBES_SECONDS_MAX (2 * PROBES_STREAM_S)
 #define PROBES_IPERF_BYTES_MAX (1U << 20)
+#define PROBES_READY_NS (20 * VT_NS_PER_S) /* that a try before the load may take */
 
 /* What is due of a kind. Whole pings a second, at least one. */
 void probes_pace(const struct spec_jobs *jobs, const struct role_times *times, enum probe_kind kind,

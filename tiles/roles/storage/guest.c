@@ -246,43 +246,19 @@ static int work(struct role_guest *guest, const struct role_work *work, struct v
 
 /* --- the rest of a role --- */
 
-static int start(struct role_guest *guest, struct vt_error *err)
-{
-    (void)guest;
-    (void)err;
-    return 0;
-}
-
 /* One access by the program that will make them all. */
 static int ready(struct role_guest *guest, struct vt_error *err)
 {
-    char path[640], why[240];
+    char path[640];
     const char *const argv[] = {"fio",      "--name=ready",   path, "--rw=read", "--bs=4k",
                                 "--thread", "--number_ios=1", NULL};
-    struct child child = {
-        .argv = argv, .dir = guest->run_dir, .until_ns = vt_clock_now_ns() + 60 * VT_NS_PER_S};
-    int ret;
 
     snprintf(path, sizeof(path), "--filename=%s/" FILE_NAME, guest->data_dir);
-    ret = child_run(&child, err);
-    if (ret < 0)
-        return ret;
-    child_explain(&child, why, sizeof(why));
-    return *why ? vt_error_set(err, VT_KIND_INFRA, -EIO, "%s", why) : 0;
-}
-
-static int check(struct role_guest *guest, json_t *facts, struct vt_error *err)
-{
-    (void)guest;
-    (void)facts;
-    (void)err;
-    return 0;
+    return child_try(argv, guest->run_dir, 60 * VT_NS_PER_S, -EIO, err);
 }
 
 const struct role_guest_ops role_storage_guest = {
     .prepare = prepare,
-    .start = start,
     .ready = ready,
-    .check = check,
     .work = work,
 };
