@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * calls: every call into libvirt, as blocking functions; only a host's worker thread uses them.
- * Each stands between two call points (vt_host_call_point).
+ * calls: every call into libvirt, as blocking functions; only a host's worker thread uses them,
+ * and those that it starts and waits for. Each stands between two call points (vt_host_call_point).
  */
 #ifndef VTILE_ORCHESTRATOR_HOST_CALLS_H
 #define VTILE_ORCHESTRATOR_HOST_CALLS_H

@@ -290,7 +290,10 @@ static void *work(void *ctx)
     if (!host->lost)
         uv_async_send(&host->async);
     pthread_mutex_unlock(&host->lock);
-    host_unref(host);
+    /* Lost, its connection was never closed: libvirt may still tell of domains that end, and a call
+     * on a host that is gone would follow. */
+    if (closed || host->watch_id < 0)
+        host_unref(host);
     return NULL;
 }
 
