@@ -19,8 +19,13 @@ void run_keep_console(const struct run_vm *vm)
 {
     VT_AUTO_FREE char *text = malloc(CONSOLE_BYTES_MAX);
     VT_AUTO_FCLOSE FILE *in = fopen(vm->domain.console_log, "re");
-    size_t n = text && in ? fread(text, 1, CONSOLE_BYTES_MAX, in) : 0;
+    size_t n = 0;
 
+    /* Of a long one the end: a kernel's last words stand there. */
+    if (in && fseek(in, -CONSOLE_BYTES_MAX, SEEK_END) < 0)
+        rewind(in);
+    if (text && in)
+        n = fread(text, 1, CONSOLE_BYTES_MAX, in);
     if (n > 0)
         run_emit_log(vm->run, vm, vm->agent, "console", text, n);
 }
