@@ -22,9 +22,6 @@
 #include "wire/message.h"
 
 #define LOADS_MAX 1024
-/* A T0 outside of this is a clock that went wrong. */
-#define T0_LATE_NS (10 * VT_NS_PER_S)
-#define T0_AHEAD_NS (3600 * VT_NS_PER_S)
 /* A client without a controller is of no use to anyone. */
 #define ALONE_MAX_NS (60 * VT_NS_PER_S)
 
@@ -253,9 +250,8 @@ static int take_open(struct client *c, uint16_t stream, const json_t *params, st
 static int take_start(struct client *c, uint16_t stream, const json_t *params, struct vt_error *err)
 {
     struct load *load = NULL;
-    int64_t t0_ns = 0, now_ns = vt_clock_now_ns();
-    int64_t earliest_ns = now_ns > T0_LATE_NS ? now_ns - T0_LATE_NS : 0;
-    int rc = vt_json_get_int(params, "t0_ns", earliest_ns, now_ns + T0_AHEAD_NS, &t0_ns, err);
+    int64_t t0_ns = 0;
+    int rc = wire_t0_read(params, &t0_ns, err);
     if (rc == 0)
         rc = named(c, params, LOAD_OPEN, LOAD_OPEN, &load, err);
     if (rc == 0)

@@ -11,9 +11,6 @@
 #include "base/scope.h"
 #include "wire/message.h"
 
-/* A T0 outside of this is a clock that went wrong. */
-#define T0_LATE_NS (10 * VT_NS_PER_S)
-#define T0_AHEAD_NS (3600 * VT_NS_PER_S)
 #define TICK_MS 250
 #define SECONDS_PER_TICK 50 /* with a few operations each: below what is taken of one agent */
 
@@ -108,11 +105,10 @@ int jobs_start(struct jobs *jobs, const struct role_guest *guest, const json_t *
 {
     struct jobs_order order;
     const json_t *json = NULL;
-    int64_t t0_ns = 0, now_ns = vt_clock_now_ns();
-    int64_t earliest_ns = now_ns > T0_LATE_NS ? now_ns - T0_LATE_NS : 0;
+    int64_t t0_ns = 0;
     if (jobs->state != JOBS_NONE)
         return vt_error_set(err, VT_KIND_INFRA, -EBUSY, "%s is at work", jobs->role->name);
-    int rc = vt_json_get_int(params, "t0_ns", earliest_ns, now_ns + T0_AHEAD_NS, &t0_ns, err);
+    int rc = wire_t0_read(params, &t0_ns, err);
     if (rc == 0)
         rc = vt_json_get_object(params, "order", &json, err);
     if (rc == 0)

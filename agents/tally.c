@@ -9,13 +9,8 @@
 #include "tiles/load/recorder.h"
 
 struct tally_done {
-    int64_t second, lag_ns, response_ns, service_ns;
-    uint64_t bytes;
-    uint8_t outcome; /* enum step_outcome */
-};
-struct tally_bin {
-    struct vt_load_second second;
-    struct vt_hist response, service, wake_lag, rate;
+    int64_t second;
+    struct recorder_result result;
 };
 
 static int64_t length_ns(const struct jobs_order *order)
@@ -67,14 +62,15 @@ static void count_total(struct tally *t, const struct tally_done *done, unsigned
 {
     struct vt_record_totals *totals = &t->totals;
     totals->intended++;
-    totals->good += done->outcome == STEP_GOOD;
-    totals->slow += done->outcome == STEP_SLOW;
-    totals->wrong += done->outcome == STEP_WRONG;
-    totals->failed += done->outcome == STEP_FAILED;
-    if (done->outcome < STEP_WRONG || totals->first_failure[0] != '\0')
+    totals->good += done->result.outcome == STEP_GOOD;
+    totals->slow += done->result.outcome == STEP_SLOW;
+    totals->wrong += done->result.outcome == STEP_WRONG;
+    totals->failed += done->result.outcome == STEP_FAILED;
+    if (done->result.outcome < STEP_WRONG || totals->first_failure[0] != '\0')
         return;
     snprintf(totals->first_failure, sizeof totals->first_failure, "%s %s: %s",
-             t->role->operations[operation], done->outcome == STEP_WRONG ? "wrong" : "failed",
+             t->role->operations[operation],
+             done->result.outcome == STEP_WRONG ? "wrong" : "failed",
              why ? why : "no reason known");
     vt_text_make_plain(totals->first_failure);
 }
@@ -92,11 +88,11 @@ void tally_add(struct tally *t, const struct role_done *done)
         return;
     const struct tally_done kept = {
         .second = done->intended_ns / VT_NS_PER_S,
-        .lag_ns = done->lag_ns,
-        .response_ns = done->response_ns,
-        .service_ns = done->service_ns,
-        .bytes = done->bytes,
-        .outcome = (uint8_t)outcome_of(t, done),
+        .result = {.lag_ns = done->lag_ns,
+                   .response_ns = done->response_ns,
+                   .service_ns = done->service_ns,
+                   .bytes = done->bytes,
+                   .outcome = outcome_of(t, done)},
     };
     pthread_mutex_lock(&t->lock);
     if (done->intended_ns < t->until_ns) {
@@ -143,7 +139,7 @@ void tally_end(struct tally *t, int64_t at_ns, const char *why)
         struct tally_operation *operation = &t->operations[o];
         size_t before = operation->nopen; /* what is added here is of seconds that are done with */
         for (int64_t s = t->next_second; s * VT_NS_PER_S < t->until_ns; s++) {
-            struct tally_done lost = {.second = s, .outcome = STEP_FAILED};
+            struct tally_done lost = {.second = s, .result = {.outcome = STEP_FAILED}};
             uint64_t due = due_in(t, o, s), told = due ? told_in(operation, before, s) : 0;
             for (; told < due && !t->overflowed; told++) {
                 if (append(operation, &lost))
@@ -158,49 +154,15 @@ void tally_end(struct tally *t, int64_t at_ns, const char *why)
 
 /* --- delivery --- */
 
-static void bin_begin(struct tally_bin *bin, const char *operation, int64_t second)
-{
-    vt_hist_init(&bin->response);
-    vt_hist_init(&bin->service);
-    vt_hist_init(&bin->wake_lag);
-    vt_hist_init(&bin->rate);
-    bin->second = (struct vt_load_second){
-        .operation = operation,
-        .second = second,
-        .response = &bin->response,
-        .service = &bin->service,
-        .wake_lag = &bin->wake_lag,
-        .rate = &bin->rate,
-    };
-}
-
-static void bin_add(struct tally_bin *bin, const struct tally_done *done, bool rated)
-{
-    struct vt_load_second *second = &bin->second;
-    second->intended++;
-    second->bytes += done->bytes;
-    second->good += done->outcome == STEP_GOOD;
-    second->slow += done->outcome == STEP_SLOW;
-    second->wrong += done->outcome == STEP_WRONG;
-    second->failed += done->outcome == STEP_FAILED;
-    vt_hist_record(&bin->wake_lag, done->lag_ns);
-    if (done->outcome == STEP_GOOD || done->outcome == STEP_SLOW) {
-        vt_hist_record(&bin->response, done->response_ns);
-        vt_hist_record(&bin->service, done->service_ns);
-        if (rated)
-            vt_hist_record(&bin->rate, recorder_rate(done->bytes, done->service_ns));
-    }
-}
-
 /* Moves a second's operations from the open ones into the bin. */
 static void take_second(struct tally *t, unsigned o, int64_t second)
 {
     struct tally_operation *operation = &t->operations[o];
     size_t left = 0;
-    bin_begin(t->bin, t->role->operations[o], second);
+    recorder_bin_begin(t->bin, t->role->operations[o], second);
     for (size_t i = 0; i < operation->nopen; i++) {
         if (operation->open[i].second == second)
-            bin_add(t->bin, &operation->open[i], t->order.rated[o]);
+            recorder_bin_add(t->bin, &operation->open[i].result, t->order.rated[o]);
         else
             operation->open[left++] = operation->open[i];
     }

@@ -14,7 +14,9 @@
 #include "base/record_rows.h"
 #include "tiles/load/jobs.h"
 
-#define TALLY_OPEN_MAX (1U << 20) /* operations told and not delivered: 56 MiB */
+struct recorder_bin;
+
+#define TALLY_OPEN_MAX (1U << 20) /* operations told and not delivered: 48 MiB */
 
 struct tally {
     const struct role *role;
@@ -29,7 +31,7 @@ struct tally {
         struct tally_done *open;
         size_t nopen, cap;
     } operations[SPEC_OPERATIONS_MAX];
-    struct tally_bin *bin;
+    struct recorder_bin *bin;
 };
 
 int tally_init(struct tally *tally, const struct role *role, const struct jobs_order *order,

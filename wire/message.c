@@ -6,10 +6,13 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
 
 #define VERSIONS_MAX 1000000
+#define T0_LATE_NS (10 * VT_NS_PER_S)
+#define T0_AHEAD_NS (3600 * VT_NS_PER_S)
 
 bool wire_name_ok(const char *name)
 {
@@ -196,6 +199,13 @@ static const struct {
     {"queue_high", offsetof(struct vt_record_totals, queue_high)},
     {"early", offsetof(struct vt_record_totals, early)},
 };
+
+int wire_t0_read(const json_t *params, int64_t *ret_ns, struct vt_error *err)
+{
+    int64_t now_ns = vt_clock_now_ns();
+    return vt_json_get_int(params, "t0_ns", now_ns > T0_LATE_NS ? now_ns - T0_LATE_NS : 0,
+                           now_ns + T0_AHEAD_NS, ret_ns, err);
+}
 
 json_t *wire_totals_write(const struct vt_record_totals *totals)
 {

@@ -96,6 +96,10 @@ int wire_log_read(const struct wire_frame *frame, char name[WIRE_NAME_MAX], cons
 int wire_sample_read(const struct wire_frame *frame, int64_t *ret_t_ns, json_t **ret,
                      struct vt_error *err);
 
+/* t0_ns of load.start and of work: seconds late or an hour ahead at most, beyond that a clock went
+ * wrong. */
+int wire_t0_read(const json_t *params, int64_t *ret_ns, struct vt_error *err);
+
 /* Totals of one role's load, as the member "totals" of load.finished. */
 json_t *wire_totals_write(const struct vt_record_totals *totals); /* NULL: out of memory */
 int wire_totals_read(const json_t *totals, struct vt_record_totals *ret, struct vt_error *err);

@@ -84,13 +84,12 @@ struct step_record *recorder_pick(struct recorder *r, int64_t lag_ns)
     struct step_record *record = recorder_at(r, r->picked);
 
     *record = (struct step_record){
-        .lag_ns = lag_ns,
+        .result = {.lag_ns = lag_ns, .outcome = STEP_FAILED},
         .waiter = RECORDER_NONE,
         .earlier = RECORDER_NONE,
         .later = RECORDER_NONE,
         .connection = RECORDER_NONE,
         .state = STEP_WAITING,
-        .outcome = STEP_FAILED,
     };
     r->picked++;
     r->totals.intended++;
@@ -136,7 +135,7 @@ static void end_step(struct recorder *r, size_t step, enum step_outcome outcome,
     struct step_record *record = recorder_at(r, step);
 
     record->state = STEP_ENDED;
-    record->outcome = (uint8_t)outcome;
+    record->result.outcome = outcome;
     switch (outcome) {
     case STEP_GOOD:
         r->totals.good++;
@@ -165,9 +164,9 @@ void recorder_answer(struct recorder *r, size_t step, int64_t response_ns, int64
     struct step_record *record = recorder_at(r, step);
     int64_t limit_ns = r->good_limit_ns[r->schedule->steps[step].operation];
 
-    record->response_ns = response_ns;
-    record->service_ns = service_ns;
-    record->bytes = bytes;
+    record->result.response_ns = response_ns;
+    record->result.service_ns = service_ns;
+    record->result.bytes = bytes;
     if (why)
         end_step(r, step, STEP_WRONG, why);
     else
@@ -189,7 +188,7 @@ int64_t recorder_rate(uint64_t bytes, int64_t service_ns)
     return rate > INT64_MAX ? INT64_MAX : (int64_t)rate;
 }
 
-static void bin_begin(struct recorder_bin *bin, const char *operation, int64_t second)
+void recorder_bin_begin(struct recorder_bin *bin, const char *operation, int64_t second)
 {
     vt_hist_init(&bin->response);
     vt_hist_init(&bin->service);
@@ -205,22 +204,22 @@ static void bin_begin(struct recorder_bin *bin, const char *operation, int64_t s
     };
 }
 
-static void bin_add(struct recorder_bin *bin, const struct step_record *record, bool rated)
+void recorder_bin_add(struct recorder_bin *bin, const struct recorder_result *result, bool rated)
 {
     struct vt_load_second *second = &bin->second;
 
     second->intended++;
-    second->bytes += record->bytes;
-    second->good += record->outcome == STEP_GOOD;
-    second->slow += record->outcome == STEP_SLOW;
-    second->wrong += record->outcome == STEP_WRONG;
-    second->failed += record->outcome == STEP_FAILED;
-    vt_hist_record(&bin->wake_lag, record->lag_ns);
-    if (record->outcome == STEP_GOOD || record->outcome == STEP_SLOW) {
-        vt_hist_record(&bin->response, record->response_ns);
-        vt_hist_record(&bin->service, record->service_ns);
+    second->bytes += result->bytes;
+    second->good += result->outcome == STEP_GOOD;
+    second->slow += result->outcome == STEP_SLOW;
+    second->wrong += result->outcome == STEP_WRONG;
+    second->failed += result->outcome == STEP_FAILED;
+    vt_hist_record(&bin->wake_lag, result->lag_ns);
+    if (result->outcome == STEP_GOOD || result->outcome == STEP_SLOW) {
+        vt_hist_record(&bin->response, result->response_ns);
+        vt_hist_record(&bin->service, result->service_ns);
         if (rated)
-            vt_hist_record(&bin->rate, recorder_rate(record->bytes, record->service_ns));
+            vt_hist_record(&bin->rate, recorder_rate(result->bytes, result->service_ns));
     }
 }
 
@@ -243,9 +242,9 @@ bool recorder_deliver(struct recorder *r,
         unsigned operation = steps[i].operation;
 
         if (!used[operation])
-            bin_begin(&r->bins[operation], r->driver->operations[operation], second);
+            recorder_bin_begin(&r->bins[operation], r->driver->operations[operation], second);
         used[operation] = true;
-        bin_add(&r->bins[operation], recorder_at(r, i), r->rated[operation]);
+        recorder_bin_add(&r->bins[operation], &recorder_at(r, i)->result, r->rated[operation]);
     }
     r->delivered = to;
     for (unsigned i = 0; i < r->driver->noperations; i++)

@@ -21,18 +21,30 @@ enum step_state {
 };
 enum step_outcome { STEP_GOOD, STEP_SLOW, STEP_WRONG, STEP_FAILED };
 
-struct step_record {
-    int64_t lag_ns, response_ns, service_ns;
-    uint64_t bytes;
-    uint32_t waiter;         /* the session's next step, which waits for this one */
-    uint32_t earlier, later; /* neighbours in the queue */
-    uint32_t connection;     /* while active */
-    uint8_t state, outcome;
+/* One operation of one second, as it is told. Rates are noted of operations with a least rate. */
+struct recorder_bin {
+    struct vt_load_second second;
+    struct vt_hist response, service, wake_lag, rate;
 };
-
 /* Bytes of body a second from the first byte of the request written to the answer whole, rounded
  * down; INT64_MAX at most. */
 int64_t recorder_rate(uint64_t bytes, int64_t service_ns);
+
+struct recorder_result {
+    int64_t lag_ns, response_ns, service_ns;
+    uint64_t bytes;
+    enum step_outcome outcome;
+};
+void recorder_bin_begin(struct recorder_bin *bin, const char *operation, int64_t second);
+void recorder_bin_add(struct recorder_bin *bin, const struct recorder_result *result, bool rated);
+
+struct step_record {
+    struct recorder_result result; /* once it has ended; lag_ns at once */
+    uint32_t waiter;               /* the session's next step, which waits for this one */
+    uint32_t earlier, later;       /* neighbours in the queue */
+    uint32_t connection;           /* while active */
+    uint8_t state;
+};
 
 struct recorder {
     const struct schedule *schedule;
@@ -47,10 +59,7 @@ struct recorder {
     /* Steps that wait for a connection, in the order in which they came to wait. */
     uint32_t queue_first, queue_last, queued;
     struct engine_totals totals;
-    struct recorder_bin {
-        struct vt_load_second second;
-        struct vt_hist response, service, wake_lag, rate;
-    } * bins; /* one an operation */
+    struct recorder_bin *bins; /* one an operation */
 };
 
 int recorder_init(struct recorder *recorder, const struct schedule *schedule,
