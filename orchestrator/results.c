@@ -14,24 +14,17 @@
 #include "base/scope.h"
 #include "orchestrator/command.h"
 #include "orchestrator/results_archive.h"
-#include "orchestrator/results_report.h"
 #include "orchestrator/results_audit.h"
+#include "orchestrator/results_report.h"
 #include "orchestrator/settings.h"
 #include "results/result.h"
 #include "results/score.h"
 
 #define MILLION 1000000
 
-/* The largest figures of a published tile of six VMs (tile 1 of a record at 26 tiles), taken as
- * operations a second that the load offers. */
-static const struct {
-    const char *role;
-    int64_t divisor; /* millionths */
-} published[] = {{"app", 178100000}, {"web", 180900000}, {"mail", 139600000}};
-
 struct options {
     struct results_access access;
-    double rates[VT_COUNT(published)];
+    double rates[RESULTS_PUBLISHED];
     unsigned nrates;
     const char *output; /* of report */
     bool json;
@@ -172,15 +165,15 @@ static int put_out(const struct vt_buf *out, struct vt_error *err)
 static int score_rates(const struct options *options, struct vt_error *err)
 {
     VT_AUTO_BUF struct vt_buf out = VT_BUF_INIT(4096);
-    int64_t points[VT_COUNT(published)], weights[VT_COUNT(published)], score;
+    int64_t points[RESULTS_PUBLISHED], weights[RESULTS_PUBLISHED], score;
     struct vt_json w;
 
-    for (size_t i = 0; i < VT_COUNT(published); i++) {
-        points[i] =
-            score_closed_role(llround(options->rates[i] * MILLION), published[i].divisor, NULL);
+    for (size_t i = 0; i < RESULTS_PUBLISHED; i++) {
+        points[i] = score_closed_role(llround(options->rates[i] * MILLION),
+                                      results_published[i].divisor, NULL);
         weights[i] = MILLION;
     }
-    score = score_mean(points, weights, VT_COUNT(published));
+    score = score_mean(points, weights, RESULTS_PUBLISHED);
     if (!options->json) {
         score_print_points(score, &out);
         vt_buf_adds(&out, "\n");
@@ -188,8 +181,8 @@ static int score_rates(const struct options *options, struct vt_error *err)
     }
     vt_json_message(&w, &out, "score");
     vt_json_double(&w, "score", (double)score_hundredths(score, SCORE_POINT) / 100, 2);
-    for (size_t i = 0; i < VT_COUNT(published); i++)
-        vt_json_double(&w, published[i].role,
+    for (size_t i = 0; i < RESULTS_PUBLISHED; i++)
+        vt_json_double(&w, results_published[i].role,
                        (double)score_hundredths(points[i], SCORE_POINT) / 100, 2);
     vt_json_string(&w, "loop", "closed");
     vt_json_string(&w, "metric", RESULT_METRIC);
@@ -442,7 +435,7 @@ int command_results(int argc, char **argv, struct vt_error *err)
         return usage(err, "list, show, verify, score, audit, report or decrypt is missing");
     if (options.nrates && (strcmp(argv[at], "score") != 0 || at + 1 < argc))
         return usage(err, "--app, --web and --mail belong to `score` without an archive");
-    if (options.nrates && options.nrates != (1U << VT_COUNT(published)) - 1)
+    if (options.nrates && options.nrates != (1U << RESULTS_PUBLISHED) - 1)
         return usage(err, "--app, --web and --mail belong together");
     if (options.nrates)
         return score_rates(&options, err);

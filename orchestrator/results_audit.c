@@ -20,8 +20,7 @@
 #define FULL_PRESET "standard" /* as long as the source's measurement, 7,200 s */
 #define PRESETS_MAX 8
 
-/* The largest figures of a published tile of six VMs (tile 1 of a record at 26 tiles). */
-static const struct audit_divisor published[] = {
+const struct audit_divisor results_published[RESULTS_PUBLISHED] = {
     {"app", 178100000}, {"web", 180900000}, {"mail", 139600000}};
 
 struct recorded {
@@ -129,8 +128,8 @@ static int judge(struct record_reader *reader, struct audit_given *given, struct
         given->presets = presets;
         given->npresets = make_presets(presets);
         given->full_preset = FULL_PRESET;
-        given->divisors = published;
-        given->ndivisors = VT_COUNT(published);
+        given->divisors = results_published;
+        given->ndivisors = RESULTS_PUBLISHED;
         given->same_text = builtin && recorded.spec_text && !strcmp(builtin, recorded.spec_text);
         make_rows("in the record", recorded.spec_text, &recorded, &given->text);
         make_rows(recorded.spec_name ? recorded.spec_name : "", builtin, &recorded,
