@@ -23,17 +23,6 @@ struct walk {
     size_t n;
 };
 
-static uint64_t within(const struct qos_line *line, const struct record_sum_operation *op)
-{
-    uint64_t correct = op->good + op->slow, n;
-
-    if (line->kind == QOS_ERRORS)
-        return op->intended - op->wrong - op->failed;
-    n = line->kind == QOS_RATE ? op->rate.count - vt_hist_count_upto(&op->rate, line->limit - 1)
-                               : vt_hist_count_upto(&op->response, line->limit);
-    return n < correct ? n : correct;
-}
-
 static void follow(struct breach *breach, int64_t second, const struct record_sum *sum)
 {
     uint64_t n = 0, beyond = 0;
@@ -43,7 +32,7 @@ static void follow(struct breach *breach, int64_t second, const struct record_su
         if (*breach->line.operation && strcmp(breach->line.operation, op->name) != 0)
             continue;
         n += op->intended;
-        beyond += op->intended - within(&breach->line, op);
+        beyond += op->intended - qos_within(op, breach->line.kind, breach->line.limit);
     }
     if (beyond <= breach_allowed(&breach->line, n))
         breach->began_s = -1;

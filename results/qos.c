@@ -197,23 +197,30 @@ static struct qos_line start_line(const struct vt_record_role *role,
     return line;
 }
 
+uint64_t qos_within(const struct record_sum_operation *sum, enum qos_kind kind, int64_t limit)
+{
+    uint64_t correct = sum->good + sum->slow, n;
+
+    if (kind == QOS_ERRORS)
+        return sum->intended - sum->wrong - sum->failed;
+    n = kind == QOS_RATE ? sum->rate.count - vt_hist_count_upto(&sum->rate, limit - 1)
+                         : vt_hist_count_upto(&sum->response, limit);
+    return n < correct ? n : correct;
+}
+
 /* One limit of time or of rate. */
 static int add_limit(struct qos *qos, const struct vt_record_role *role,
                      const struct record_sum_operation *sum, enum qos_kind kind, int64_t percentile,
                      int64_t limit, struct vt_error *err)
 {
     struct qos_line line = start_line(role, sum);
-    uint64_t low = 0, high = 0, within;
+    uint64_t low = 0, high = 0;
 
     line.kind = kind;
     line.percentile = percentile;
     line.limit = limit;
     line.value = percentile_of(sum, kind, percentile);
-    within = kind == QOS_RATE ? sum->rate.count - vt_hist_count_upto(&sum->rate, limit - 1)
-                              : vt_hist_count_upto(&sum->response, limit);
-    if (within > sum->good + sum->slow)
-        within = sum->good + sum->slow;
-    line.beyond = line.n - within;
+    line.beyond = line.n - qos_within(sum, kind, limit);
     if (line.n)
         qos_interval(line.n, percentile, &low, &high);
     if (low)

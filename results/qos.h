@@ -47,6 +47,8 @@ int qos_add_role(struct qos *qos, const struct vt_record_role *role, const struc
                  bool by_operation, struct vt_error *err);
 void qos_dispose(struct qos *qos);
 
+/* Requests of a sum that are within a limit of that kind: not wrong, not failed, and as fast. */
+uint64_t qos_within(const struct record_sum_operation *sum, enum qos_kind kind, int64_t limit);
 /* Nearest rank among all that were intended: QOS_BEYOND where it falls among wrong and failed
  * requests, -1 when nothing was intended. */
 int64_t qos_percentile(const struct record_sum_operation *sum, int64_t percentile);
