@@ -3,7 +3,21 @@
 #ifndef VTILE_TILES_SPEC_SCHEMA_H
 #define VTILE_TILES_SPEC_SCHEMA_H
 
+#include "base/clock.h"
+#include "base/scope.h"
+#include "base/yaml.h"
 #include "tiles/spec/spec.h"
+
+#define MILLION INT64_C(1000000)
+#define MIB (INT64_C(1) << 20)
+#define TIB (INT64_C(1) << 40)
+#define HOUR_NS (3600 * VT_NS_PER_S)
+
+/* Where a field is bound to; what a schema consists of. */
+#define AT(type, member) \
+    .offset = offsetof(struct type, member), .size = sizeof(((struct type *)0)->member)
+#define FIELDS(array, type) \
+    .fields = (array), .nfields = VT_COUNT(array), .struct_size = sizeof(struct type)
 
 /* schema.c */
 extern const struct vt_schema spec_limit_schema, spec_operation_schema;

@@ -6,16 +6,6 @@
 #include "base/scope.h"
 #include "tiles/spec/schema.h"
 
-#define MILLION INT64_C(1000000)
-#define MIB (INT64_C(1) << 20)
-#define TIB (INT64_C(1) << 40)
-#define HOUR_NS (3600 * VT_NS_PER_S)
-
-#define AT(type, member) \
-    .offset = offsetof(struct type, member), .size = sizeof(((struct type *)0)->member)
-#define FIELDS(array, type) \
-    .fields = (array), .nfields = VT_COUNT(array), .struct_size = sizeof(struct type)
-
 static const struct vt_field window_fields[] = {
     {.key = "smoke",
      .type = VT_FIELD_DURATION,
