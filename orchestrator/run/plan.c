@@ -18,6 +18,9 @@
  * on the way, which cost a tenth of the CPU; QEMU's own default is 1 GiB. */
 #define TB_CACHE_BYTES (64ULL << 20)
 
+_Static_assert(PREFLIGHT_ROLES_MAX >= SPEC_ROLES_MAX && PREFLIGHT_TILES_MAX >= SPEC_TILES_MAX,
+               "preflight has room for every spec");
+
 /* The role whose VM db_share tiles have in common. */
 #define SHARED_ROLE "database"
 

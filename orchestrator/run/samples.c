@@ -220,7 +220,11 @@ void run_samples_stop(struct run *run)
 
 void run_samples_close(struct run *run)
 {
+    struct run_samples *samples = run->samples;
+
     run_samples_stop(run);
-    if (run->samples)
-        vt_timer_close(&run->samples->timer, NULL);
+    if (!samples)
+        return;
+    samples->sampler = host_sampler_free(samples->sampler); /* where the start failed half-way */
+    vt_timer_close(&samples->timer, NULL);
 }
