@@ -2,13 +2,13 @@
 #include "agents/jobs.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "base/thread.h"
 #include "wire/message.h"
 
 #define TICK_MS 250
@@ -89,17 +89,6 @@ int jobs_init(struct jobs *jobs, struct vt_error *err)
     return 0;
 }
 
-/* Signals are the loop's business. */
-static int start_thread(struct jobs *jobs)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&jobs->thread, NULL, work, jobs);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return rc;
-}
-
 int jobs_start(struct jobs *jobs, const struct role_guest *guest, const json_t *params,
                struct vt_error *err)
 {
@@ -134,7 +123,7 @@ int jobs_start(struct jobs *jobs, const struct role_guest *guest, const json_t *
         .done = done,
         .ctx = jobs,
     };
-    rc = start_thread(jobs);
+    rc = vt_thread_start(&jobs->thread, work, jobs);
     if (rc != 0) {
         tally_dispose(&jobs->tally);
         return vt_error_errno(err, VT_KIND_INFRA, rc, "start the work");

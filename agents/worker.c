@@ -3,8 +3,9 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
+
+#include "base/thread.h"
 
 struct worker {
     pthread_t thread;
@@ -84,21 +85,10 @@ int worker_new(struct vt_loop *loop, struct worker **ret, struct vt_error *err)
     return 0;
 }
 
-/* Signals are the loop's business. */
-static int start_thread(struct worker *w)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&w->thread, NULL, work, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return rc;
-}
-
 int worker_submit(struct worker *w, struct worker_job *job, struct vt_error *err)
 {
     if (!w->started) {
-        int rc = start_thread(w);
+        int rc = vt_thread_start(&w->thread, work, w);
         if (rc != 0)
             return vt_error_errno(err, VT_KIND_INFRA, rc, "start a worker");
         w->started = true;

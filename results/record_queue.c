@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sqlite3.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -16,6 +15,7 @@
 #include "base/clock.h"
 #include "base/scope.h"
 #include "base/text.h"
+#include "base/thread.h"
 #include "results/record.h"
 
 struct record_queue {
@@ -271,14 +271,8 @@ static void queue_free(struct record_queue *queue)
 
 static int start_writer(struct record_queue *queue, struct vt_error *err)
 {
-    sigset_t all, old;
-    int r;
+    int r = vt_thread_start(&queue->thread, writer_main, queue);
 
-    /* Signals are the loop's. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    r = pthread_create(&queue->thread, NULL, writer_main, queue);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     return r ? vt_error_errno(err, VT_KIND_INFRA, r, "record: start its thread") : 0;
 }
 

@@ -2,13 +2,13 @@
 #include "orchestrator/host/worker.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/scope.h"
 #include "base/text.h"
+#include "base/thread.h"
 #include "orchestrator/host/calls.h"
 
 static const char *const job_names[] = {
@@ -297,14 +297,7 @@ static void *work(void *ctx)
     return NULL;
 }
 
-/* Signals are for the loop's thread: the worker and what libvirt starts from it get none. */
 int worker_start(struct host *host)
 {
-    sigset_t all, before;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&host->thread, NULL, work, host);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return rc;
+    return vt_thread_start(&host->thread, work, host);
 }
