@@ -15,11 +15,6 @@
 static const char *const mark_names[] = {"-", "ok", "undecided", "broken"};
 static const char *const mark_colours[] = {"", "\033[32m", "\033[33m", "\033[31m"};
 
-const char *watch_mark_name(enum watch_mark mark)
-{
-    return mark_names[mark];
-}
-
 static double seconds(int64_t ns)
 {
     return (double)ns / (double)VT_NS_PER_S;

@@ -14,7 +14,6 @@
 
 /* From the best to the worst. */
 enum watch_mark { WATCH_UNJUDGED, WATCH_OK, WATCH_UNDECIDED, WATCH_BROKEN };
-const char *watch_mark_name(enum watch_mark mark); /* "-", "ok", "undecided", "broken" */
 
 struct watch_tile {
     unsigned tile;
