@@ -57,8 +57,8 @@ int vt_text_parse_double(const char *text, double min, double max, double *ret,
  * 3-7: no overlong form, no surrogate, nothing above U+10FFFF); 0 where there is none. */
 size_t vt_text_utf8_length(const char *text);
 bool vt_text_is_utf8(const char *text);
-/* Every byte that is not printable ASCII becomes '?': of words from outside, which may be cut in the
- * middle of a character, and which JSON would not take then. */
+/* Every byte that is not printable ASCII becomes '?': of words from outside, which may be cut in
+ * the middle of a character, and which JSON would not take then. */
 void vt_text_make_plain(char *text);
 
 /* Letters, digits, '-', '_', '.'; 1 to size - 1 of them: safe in paths, certificates and texts. */
