@@ -110,9 +110,8 @@ static void on_pace(uv_timer_t *timer)
 static void turn(struct load_run *run)
 {
     unsigned next = 0;
-    uv_timer_t pace; /* so that the loop comes round in time for an action */
 
-    uv_timer_init(&run->loop.uv, &pace);
+    uv_timer_init(&run->loop.uv, &run->pace);
     while (run->engine) {
         const struct load_action *action = &run->actions[next];
         int64_t now_ns = vt_clock_now_ns();
@@ -126,11 +125,11 @@ static void turn(struct load_run *run)
                 continue;
             }
             uv_update_time(&run->loop.uv);
-            uv_timer_start(&pace, on_pace, (uint64_t)((at_ns - now_ns) / VT_NS_PER_MS) + 1, 0);
+            uv_timer_start(&run->pace, on_pace, (uint64_t)((at_ns - now_ns) / VT_NS_PER_MS) + 1, 0);
         }
         uv_run(&run->loop.uv, UV_RUN_ONCE);
     }
-    uv_close((uv_handle_t *)&pace, NULL);
+    uv_close((uv_handle_t *)&run->pace, NULL);
 }
 
 static void check_sums(const struct load_run *run)

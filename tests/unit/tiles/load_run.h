@@ -25,6 +25,7 @@ struct load_run {
     /* what came of it */
     struct engine *engine;
     struct vt_loop loop;
+    uv_timer_t pace; /* so that the loop comes round in time for an action */
     int64_t t0_ns, wall_t0_ns, stalled_ns, resumed_ns, finished_ns;
     bool opened, finished;
     struct vt_error open_err;

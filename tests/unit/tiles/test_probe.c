@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,5 +149,6 @@ int main(void)
         cmocka_unit_test(test_tls),
     };
 
+    signal(SIGPIPE, SIG_IGN); /* as the agent does */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -265,7 +265,9 @@ static void test_refused(void **state)
     assert_int_equal(run.good, schedule.nsteps - missing);
     assert_true(run.totals.connections_failed >= begun);
     assert_true(run.good > schedule.nsteps / 2);
-    assert_non_null(strstr(run.totals.first_failure, "refused"));
+    /* Refused, or not taken from the queue of the socket that was listening. */
+    assert_true(strstr(run.totals.first_failure, "refused") ||
+                strstr(run.totals.first_failure, "reset by peer"));
     schedule_dispose(&schedule);
 }
 
