@@ -1,13 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# needs: vm
-# timeout: 600
 # Faults in a real run are found by name: the load client stands still for three seconds, a guest's link
 # drops frames until its agent is given up; in a second run the client is killed. Faults that no run
 # shows within minutes are planted in a copy of the real record. The first run is encrypted: stock openssl and
 # the recipient's key alone read it; the audit says what it saw.
 set -euo pipefail
-source "$(dirname "$0")/run-case.sh"
+source "$(dirname "$0")/../system/run-case.sh"
 command -v openssl >/dev/null || { echo "no openssl"; exit 77; }
 
 for who in ec rsa; do

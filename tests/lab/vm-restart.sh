@@ -1,12 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# needs: vm
-# timeout: 300
 # kill -9 of a QEMU in measure: its VM is started again on its data disk, whose journal is replayed and
 # whose contents stay; the load goes on and recovers, samples too; the run ends by itself, is INVALID for
 # that and for no other reason of that grade, and leaves nothing behind.
 set -euo pipefail
-source "$(dirname "$0")/run-case.sh"
+source "$(dirname "$0")/../system/run-case.sh"
 # The whole spec but for the disk: infra keeps its files on one.
 sed 's/^\( *tcg: .*data: 9 MiB\)}/\1, storage: disk, disk: 256 MiB}/' \
     "$VTILE_SOURCE/tiles/spec/specs/web.yaml" >"$work/disk.yaml"
