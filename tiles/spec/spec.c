@@ -244,15 +244,6 @@ static int refuse_unknown(const char *name, struct vt_error *err)
                         "spec %s: no such file or built-in spec (built in are %s)", shown, known);
 }
 
-const struct spec_operation *spec_find_operation(const struct spec_load *load, const char *name)
-{
-    for (size_t i = 0; i < load->noperations; i++) {
-        if (strcmp(load->operations[i].name, name) == 0)
-            return &load->operations[i];
-    }
-    return NULL;
-}
-
 int spec_load(const char *name_or_path, struct spec *ret, struct vt_error *err)
 {
     const struct tiles_embedded_file *builtin = builtin_find(name_or_path);
