@@ -51,6 +51,30 @@ int vt_cert_file_write_both(const char *path, const struct vt_identity *identity
     return rc < 0 ? rc : vt_file_sync_folder_of(path, err);
 }
 
+/* Owns fd, also after an error. */
+static int wrap(int fd, const char *path, BIO **ret, struct vt_error *err)
+{
+    FILE *file = fdopen(fd, "re");
+    if (!file) {
+        int rc = vt_error_errno(err, VT_KIND_INFRA, errno, "open %s", path);
+        close(fd);
+        return rc;
+    }
+    BIO *bio = BIO_new_fp(file, BIO_CLOSE);
+    if (!bio) {
+        fclose(file);
+        return vt_cert_openssl_failed(err, path);
+    }
+    *ret = bio;
+    return 0;
+}
+
+int vt_cert_file_open(const char *path, enum vt_kind kind, BIO **ret, struct vt_error *err)
+{
+    int fd = -1, rc = vt_file_open(path, kind, &fd, err);
+    return rc < 0 ? rc : wrap(fd, path, ret, err);
+}
+
 static int open_key_file(const char *path, BIO **ret, struct vt_error *err)
 {
     VT_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -62,17 +86,7 @@ static int open_key_file(const char *path, BIO **ret, struct vt_error *err)
     if (st.st_uid != geteuid() || (st.st_mode & 077))
         return vt_error_set(err, VT_KIND_CONFIG, -EACCES,
                             "%s: holds a key and must be ours alone (chmod 600)", path);
-    FILE *file = fdopen(fd, "re");
-    if (!file)
-        return vt_error_errno(err, VT_KIND_INFRA, errno, "open %s", path);
-    fd = -1;
-    BIO *bio = BIO_new_fp(file, BIO_CLOSE);
-    if (!bio) {
-        fclose(file);
-        return vt_cert_openssl_failed(err, path);
-    }
-    *ret = bio;
-    return 0;
+    return wrap(vt_take_fd(fd), path, ret, err);
 }
 
 /* cert may be the same BIO as key: PEM readers skip what is not theirs, in order. */
@@ -133,9 +147,9 @@ int vt_identity_load(const char *cert_file, const char *key_file, struct vt_iden
     int rc = open_key_file(key_file, &key, err);
     if (rc < 0)
         return rc;
-    VT_AUTO_OPENSSL(bio) BIO *cert = BIO_new_file(cert_file, "re");
-    ERR_clear_error();
-    if (!cert)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOENT, "%s: cannot be opened", cert_file);
+    VT_AUTO_OPENSSL(bio) BIO *cert = NULL;
+    rc = vt_cert_file_open(cert_file, VT_KIND_INFRA, &cert, err);
+    if (rc < 0)
+        return rc;
     return read_pair(key, cert, key_file, ret, err);
 }

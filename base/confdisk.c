@@ -560,12 +560,16 @@ int vt_confdisk_write(const char *path, const struct vt_confdisk *conf, struct v
 int vt_confdisk_read(const char *path, struct vt_confdisk *ret, struct vt_error *err)
 {
     static _Thread_local uint8_t buf[VT_CONFDISK_BYTES + 1]; /* one more shows a longer disk */
-    VT_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+    VT_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat st;
     size_t len = 0;
     int r;
 
-    if (fd < 0)
+    if (fd < 0 || fstat(fd, &st) < 0)
         return vt_error_errno(err, VT_KIND_INFRA, errno, "open config disk %s", path);
+    if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
+        return vt_error_set(err, VT_KIND_INFRA, -EINVAL,
+                            "open config disk %s: neither a disk nor a regular file", path);
     while (len < sizeof buf) {
         ssize_t n = read(fd, buf + len, sizeof buf - len);
 

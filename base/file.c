@@ -31,14 +31,28 @@ int vt_file_write_all(int fd, const void *data, size_t len)
     return 0;
 }
 
+int vt_file_open(const char *path, enum vt_kind kind, int *ret_fd, struct vt_error *err)
+{
+    VT_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return vt_error_errno(err, kind, errno, "open %s", path);
+    if (!S_ISREG(st.st_mode))
+        return vt_error_set(err, kind, -EINVAL, "open %s: not a regular file", path);
+    *ret_fd = vt_take_fd(fd);
+    return 0;
+}
+
 int vt_file_read(const char *path, enum vt_kind kind, struct vt_buf *out, struct vt_error *err)
 {
-    VT_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+    VT_AUTO_CLOSE int fd = -1;
     char piece[PIECE_BYTES];
     ssize_t n;
+    int r = vt_file_open(path, kind, &fd, err);
 
-    if (fd < 0)
-        return vt_error_errno(err, kind, errno, "open %s", path);
+    if (r < 0)
+        return r;
     while ((n = read(fd, piece, sizeof(piece))) != 0 && !out->failed) {
         if (n < 0 && errno == EINTR)
             continue;
@@ -51,9 +65,14 @@ int vt_file_read(const char *path, enum vt_kind kind, struct vt_buf *out, struct
 
 int vt_file_write(const char *path, const void *data, size_t len, mode_t mode, struct vt_error *err)
 {
-    VT_AUTO_CLOSE int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
-    int r = fd < 0 ? -errno : vt_file_write_all(fd, data, len);
+    VT_AUTO_CLOSE int fd =
+        open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, mode);
+    int r;
 
+    if (fd < 0 && errno == ENXIO)
+        return vt_error_set(err, VT_KIND_INFRA, -ENXIO, "write %s: nobody reads it", path);
+    /* The opening alone was not to wait. */
+    r = fd < 0 || fcntl(fd, F_SETFL, O_WRONLY) < 0 ? -errno : vt_file_write_all(fd, data, len);
     return r < 0 ? vt_error_errno(err, VT_KIND_INFRA, -r, "write %s", path) : 0;
 }
 

@@ -13,9 +13,14 @@
 
 /* All of it, however little is taken at a time. 0 or a negative errno. */
 int vt_file_write_all(int fd, const void *data, size_t len);
-/* Appends all of a file; -ENOBUFS past out->max. kind: of a file that cannot be read. */
+/* A file that somebody named, to be read. What is not a regular file is refused, and no fifo is
+ * waited for: that would be for ever, by a program that may heed no signal yet. kind: of a refusal.
+ */
+int vt_file_open(const char *path, enum vt_kind kind, int *ret_fd, struct vt_error *err);
+/* Appends all of such a file; -ENOBUFS past out->max. */
 int vt_file_read(const char *path, enum vt_kind kind, struct vt_buf *out, struct vt_error *err);
-/* Makes a file or overwrites it; a new one has the mode but for the umask. */
+/* Makes a file or overwrites it; a new one has the mode but for the umask. A fifo is written where
+ * somebody reads it, and not waited for. */
 int vt_file_write(const char *path, const void *data, size_t len, mode_t mode,
                   struct vt_error *err);
 /* Makes a folder, and those above it that are missing. One that is there stays as it is. kind: of a

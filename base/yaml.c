@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <yaml.h>
 
+#include "base/file.h"
 #include "base/scope.h"
 #include "base/yaml_scan.h"
 
@@ -421,16 +422,16 @@ int vt_yaml_read_text(const char *name, const char *data, size_t len, struct vt_
 
 int vt_yaml_read_file(const char *path, struct vt_yaml *ret, struct vt_error *err)
 {
-    /* Not to wait for the writer of a fifo; fstat says afterwards what was opened. */
-    VT_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    VT_AUTO_CLOSE int fd = -1;
     VT_AUTO_FREE char *data = NULL;
     size_t len = 0;
     struct stat st;
+    int rc = vt_file_open(path, VT_KIND_CONFIG, &fd, err);
 
-    if (fd < 0 || fstat(fd, &st) < 0)
+    if (rc < 0)
+        return rc;
+    if (fstat(fd, &st) < 0)
         return vt_error_errno(err, VT_KIND_CONFIG, errno, "read %s", path);
-    if (!S_ISREG(st.st_mode))
-        return vt_error_set(err, VT_KIND_CONFIG, -EINVAL, "read %s: not a regular file", path);
     data = st.st_size > VT_YAML_BYTES_MAX ? NULL : malloc(VT_YAML_BYTES_MAX + 1);
     if (!data) {
         if (st.st_size <= VT_YAML_BYTES_MAX)

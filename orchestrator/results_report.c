@@ -29,15 +29,16 @@ bool results_report_path(const char *archive, char *path, size_t size)
 
 static int hash_file(const char *path, char text[HASH_TEXT], struct vt_error *err)
 {
-    VT_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+    VT_AUTO_CLOSE int fd = -1;
     VT_AUTO_FREE unsigned char *piece = malloc(PIECE_BYTES);
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
     unsigned char hash[EVP_MAX_MD_SIZE];
     unsigned len = 0;
     ssize_t n = -1;
     bool good;
+    int r = vt_file_open(path, VT_KIND_INFRA, &fd, err);
 
-    if (fd >= 0 && piece && ctx && EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) == 1) {
+    if (r == 0 && piece && ctx && EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) == 1) {
         while ((n = read(fd, piece, PIECE_BYTES)) > 0) {
             if (EVP_DigestUpdate(ctx, piece, (size_t)n) != 1)
                 break;
@@ -45,6 +46,8 @@ static int hash_file(const char *path, char text[HASH_TEXT], struct vt_error *er
     }
     good = n == 0 && EVP_DigestFinal_ex(ctx, hash, &len) == 1;
     EVP_MD_CTX_free(ctx);
+    if (r < 0)
+        return r;
     if (!good)
         return vt_error_errno(err, VT_KIND_INFRA, errno ? errno : EIO, "hash %s", path);
     vt_text_hex(hash, len, text);

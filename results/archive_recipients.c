@@ -3,10 +3,8 @@
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/cert_file.h"
 #include "base/scope.h"
@@ -74,18 +72,14 @@ static int add(struct archive_recipients *recipients, X509 *cert, struct vt_erro
 int archive_recipients_add(struct archive_recipients *recipients, const char *path,
                            struct vt_error *err)
 {
-    struct stat st;
-    /* A run heeds no signal yet: it must not wait for the writer of a fifo. */
-    bool plain = stat(path, &st) < 0 || S_ISREG(st.st_mode);
-    VT_AUTO_OPENSSL(bio) BIO *in = plain ? BIO_new_file(path, "re") : NULL;
-    VT_AUTO_OPENSSL(cert) X509 *cert = in ? PEM_read_bio_X509(in, NULL, NULL, NULL) : NULL;
-    int r;
+    VT_AUTO_OPENSSL(bio) BIO *in = NULL;
+    VT_AUTO_OPENSSL(cert) X509 *cert = NULL;
+    int r = vt_cert_file_open(path, VT_KIND_CONFIG, &in, err);
 
-    if (!plain)
-        return vt_error_set(err, VT_KIND_CONFIG, -EINVAL, "recipient %s: not a regular file", path);
+    if (r < 0)
+        return vt_error_wrap(err, "recipient");
+    cert = PEM_read_bio_X509(in, NULL, NULL, NULL);
     ERR_clear_error();
-    if (!in)
-        return vt_error_errno(err, VT_KIND_CONFIG, errno ? errno : EIO, "recipient %s", path);
     r = cert ? add(recipients, cert, err)
              : vt_error_set(err, VT_KIND_CONFIG, -EBADMSG, "holds no certificate in PEM");
     return r < 0 ? vt_error_wrap(err, "recipient %s", path) : 0;
@@ -130,14 +124,14 @@ static int add_reader(struct archive_readers *readers, EVP_PKEY *key, struct vt_
 int archive_readers_add(struct archive_readers *readers, const char *path, struct vt_error *err)
 {
     char no_password[] = ""; /* none is asked for */
-    VT_AUTO_OPENSSL(bio) BIO *in = BIO_new_file(path, "re");
-    VT_AUTO_OPENSSL(key)
-    EVP_PKEY *key = in ? PEM_read_bio_PrivateKey(in, NULL, NULL, no_password) : NULL;
-    int r;
+    VT_AUTO_OPENSSL(bio) BIO *in = NULL;
+    VT_AUTO_OPENSSL(key) EVP_PKEY *key = NULL;
+    int r = vt_cert_file_open(path, VT_KIND_CONFIG, &in, err);
 
+    if (r < 0)
+        return vt_error_wrap(err, "key");
+    key = PEM_read_bio_PrivateKey(in, NULL, NULL, no_password);
     ERR_clear_error();
-    if (!in)
-        return vt_error_errno(err, VT_KIND_CONFIG, errno ? errno : EIO, "key %s", path);
     r = key ? add_reader(readers, key, err)
             : vt_error_set(err, VT_KIND_CONFIG, -EBADMSG,
                            "holds no private key in PEM, or one with a passphrase");

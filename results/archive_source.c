@@ -2,23 +2,23 @@
 #include "results/archive_source.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/scope.h"
 
 int archive_source_open(const char *path, struct archive_source *ret, struct vt_error *err)
 {
-    /* NONBLOCK: a FIFO must not hold us. */
-    VT_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    VT_AUTO_CLOSE int fd = -1;
     struct stat st;
+    int r = vt_file_open(path, VT_KIND_CONFIG, &fd, err);
 
-    if (fd < 0 || fstat(fd, &st) < 0)
+    if (r < 0)
+        return vt_error_wrap(err, "archive");
+    if (fstat(fd, &st) < 0)
         return vt_error_errno(err, VT_KIND_CONFIG, errno, "open archive %s", path);
-    if (!S_ISREG(st.st_mode))
-        return vt_error_refuse(err, "archive %s: not a plain file", path);
     *ret = (struct archive_source){vt_take_fd(fd), NULL, (uint64_t)st.st_size};
     return 0;
 }

@@ -101,8 +101,10 @@ mkfifo "$work/r/fifo"
 ln -s target "$work/r/link"
 echo mine >"$work/r/plain.new"
 echo old >"$work/r/plain"
-timeout 60 cat "$work/r/fifo" >"$work/read" &
+exec 9<>"$work/r/fifo" 8<"$work/r/fifo" # it has a reader from now on
+timeout 60 cat <&8 >"$work/read" 9>&- &
 report "$work/r/fifo"
+exec 9>&- 8<&-
 wait "$!"
 is_report "$work/read"
 [ -p "$work/r/fifo" ] || die "a fifo was replaced"
@@ -113,3 +115,20 @@ report "$work/r/plain"
 is_report "$work/r/plain"
 [ "$(cat "$work/r/plain.new")" = mine ] || die "a file beside the report was changed"
 [ "$(find "$work/r" -mindepth 1 | wc -l)" -eq 5 ] || die "left behind: $(find "$work/r")"
+
+# No option waits for the writer or the reader of a fifo that it is given: it is refused, by name.
+fifo=$work/r/fifo
+unwaited() {
+    local code=0
+    timeout 20 "$vtile" "$@" >"$work/out" 2>"$work/log" || code=$?
+    [ "$code" -ne 0 ] && [ "$code" -ne 124 ] && grep -q "$fifo" "$work/out" "$work/log" ||
+        die "$*: $code: $(cat "$work/log")"
+}
+unwaited results decrypt --trust "$fingerprint" --key "$fifo" "$golden/v1.vtar" "$work/never"
+unwaited results decrypt --trust "$fingerprint" "$golden/v1.vtar" "$fifo"
+unwaited results show "$fifo"
+unwaited results report --trust "$fingerprint" --output "$fifo" "$golden/v1.vtar"
+unwaited run --spec "$fifo" --print-config
+unwaited run --config "$fifo" --print-config
+unwaited run --recipient "$fifo" --host embed
+unwaited host check --spec "$fifo"

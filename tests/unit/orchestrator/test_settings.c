@@ -208,7 +208,7 @@ static void test_config_file(void **state)
     assert_int_equal(s.tiles, 5);
     loads("--config vtile.yaml", &s);
     assert_int_equal(s.tiles, 2);
-    refused("--config absent.yaml", "read absent.yaml: No such file or directory");
+    refused("--config absent.yaml", "open absent.yaml: No such file or directory");
 }
 
 static void test_file_refused(void **state)
