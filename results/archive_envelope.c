@@ -14,6 +14,7 @@
 #include "base/cert_file.h"
 #include "base/scope.h"
 #include "base/scope_openssl.h"
+#include "results/archive_file.h"
 
 struct archive_envelope {
     struct archive_envelope_sink sink;
@@ -125,27 +126,37 @@ static CMS_ContentInfo *parse(const uint8_t *data, size_t len)
     return NULL;
 }
 
-/* 1: opened and found whole; 0: that key does not open it. */
+static int put(BIO *plain, int out, struct vt_error *err)
+{
+    char *data;
+    long len = BIO_get_mem_data(plain, &data);
+
+    if (ftruncate(out, 0) < 0 || lseek(out, 0, SEEK_SET) < 0)
+        return vt_error_errno(err, VT_KIND_INFRA, errno, "decrypt a part");
+    return len > 0 ? archive_file_write(out, data, (size_t)len, err) : 0;
+}
+
+/* 1: opened and found whole; 0: that key does not open it. Nothing is written before the cipher's
+ * tag was found right, and OpenSSL does not write: it cannot tell a full disk from a wrong key. */
 static int try_key(const uint8_t *data, size_t len, EVP_PKEY *key, int out, struct vt_error *err)
 {
     CMS_ContentInfo *cms = parse(data, len);
     VT_AUTO_OPENSSL(bio) BIO *to = NULL;
-    int opened = 0;
+    int opened = 0, r;
 
     if (!cms) {
         ERR_clear_error();
         return vt_error_refuse(err, "is no CMS AuthEnvelopedData");
     }
-    if (ftruncate(out, 0) < 0 || lseek(out, 0, SEEK_SET) < 0) {
-        CMS_ContentInfo_free(cms);
-        return vt_error_errno(err, VT_KIND_INFRA, errno, "decrypt a part");
-    }
-    to = BIO_new_fd(out, BIO_NOCLOSE);
+    to = BIO_new(BIO_s_mem());
     if (to)
         opened = CMS_decrypt(cms, key, NULL, NULL, to, CMS_BINARY) == 1;
     CMS_ContentInfo_free(cms);
     ERR_clear_error();
-    return opened;
+    if (!to)
+        return vt_error_no_memory(err, "decrypt a part");
+    r = opened ? put(to, out, err) : 0;
+    return r < 0 ? r : opened;
 }
 
 static int try_keys(const uint8_t *data, size_t len, struct archive_readers *readers, int out,

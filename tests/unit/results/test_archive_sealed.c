@@ -3,8 +3,10 @@
  * openssl program too; with another key, or changed, not at all. */
 #include <errno.h>
 #include <openssl/pem.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -224,6 +226,40 @@ static void test_envelope(void **state)
     archive_readers_free(readers);
 }
 
+/* A disk that is full is no wrong key: the error is that of the writing. */
+static void test_disk_full(void **state)
+{
+    struct archive_readers *readers = NULL;
+    struct archive_trust trust = {&signer, 1};
+    struct rlimit old, small;
+    char key[300];
+    const size_t limits[] = {0, 1, 300};
+
+    (void)state;
+    assert_ok(archive_readers_new(&readers, OK_ERR));
+    snprintf(key, sizeof(key), "%s/rsa.key", sample_folder());
+    assert_ok(archive_readers_add(readers, key, OK_ERR));
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    for (size_t i = 0; i < VT_COUNT(limits); i++) {
+        struct archive_report report = {0};
+        struct vt_error err = VT_ERROR_INIT;
+
+        small = old;
+        small.rlim_cur = limits[i];
+        setrlimit(RLIMIT_FSIZE, &small);
+        int r = archive_unpack_record(sample_path("sealed.vtar"), &trust, readers,
+                                      sample_path("full"), &report, &err);
+        setrlimit(RLIMIT_FSIZE, &old);
+        assert_int_equal(r, -EFBIG);
+        assert_true(err.kind == VT_KIND_INFRA);
+        assert_non_null(strstr(err.text, "record.sqlite.zst.000.p7m: write"));
+        assert_int_not_equal(access(sample_path("full"), F_OK), 0);
+        archive_report_dispose(&report);
+    }
+    archive_readers_free(readers);
+}
+
 /* The documented command, on files, with each kind of key. */
 static void test_openssl(void **state)
 {
@@ -291,6 +327,9 @@ static void test_bad_recipients(void **state)
     assert_ok(archive_readers_new(&readers, OK_ERR));
     assert_true(archive_readers_add(readers, sample_path("rsa.pem"), &err) < 0);
     assert_non_null(strstr(err.text, "no private key"));
+    assert_int_equal(archive_readers_add(readers, sample_path("fifo"), &err), -EINVAL);
+    assert_non_null(strstr(err.text, "not a regular file"));
+    assert_int_equal(archive_readers_add(readers, "/dev/zero", &err), -EINVAL);
     archive_readers_free(readers);
 }
 
@@ -350,6 +389,7 @@ int main(void)
         cmocka_unit_test(test_verified_without_key),
         cmocka_unit_test(test_every_byte_and_length),
         cmocka_unit_test(test_envelope),
+        cmocka_unit_test(test_disk_full),
         cmocka_unit_test(test_openssl),
         cmocka_unit_test(test_bad_recipients),
     };
