@@ -15,6 +15,7 @@
 #include "orchestrator/command.h"
 #include "orchestrator/results_archive.h"
 #include "orchestrator/results_audit.h"
+#include "orchestrator/results_compare.h"
 #include "orchestrator/results_report.h"
 #include "orchestrator/settings.h"
 #include "results/result.h"
@@ -127,7 +128,8 @@ const struct settings_use results_use = {
         "report  one HTML file with all of it, for any browser: beside the archive, or --output\n"
         "decrypt writes the record, an SQLite file, to FILE\n"
         "score   verdict, QoS and score, computed again from the raw data and held against\n"
-        "        what was sealed; or points for three rates, operations a second, as a\n"
+        "        what was sealed (which other rules than this vtile's may tell otherwise); or "
+        "points for three rates, operations a second, as a\n"
         "        SPECvirt_sc2013-style tile counts them\n"
         "        (" RESULT_METRIC ")\n\n"
         "RUN is a run's id, ARCHIVE a path.",
@@ -331,10 +333,12 @@ static int print_meta(const struct options *options, struct record_reader *reade
     return r < 0 ? r : put_out(&out, err);
 }
 
-/* The same figures; show tells more, score holds them against the sealed ones. */
+/* The same figures; what other rules said of them stands above. show tells more, score holds them
+ * against the sealed ones. */
 static int show_or_score(const struct options *options, const char *name, bool show,
                          struct vt_error *err)
 {
+    VT_AUTO_BUF struct vt_buf told = VT_BUF_INIT(8U << 20);
     struct results_archive archive;
     struct record_reader *reader = NULL;
     struct result result = {0};
@@ -343,9 +347,13 @@ static int show_or_score(const struct options *options, const char *name, bool s
     if (r == 0)
         r = result_compute(reader, &result, err);
     if (r == 0)
-        r = results_archive_compare(&archive, &result, err);
+        r = results_compare(&archive.report.manifest, &result, options->json, &told, err);
+    if (r == -EBADMSG)
+        vt_error_wrap(err, "archive %s", archive.path);
     if (r == 0 && show)
         r = print_meta(options, reader, err);
+    if (r == 0)
+        r = put_out(&told, err);
     if (r == 0)
         r = print_result(options, archive.path, &result, err);
     result_dispose(&result);

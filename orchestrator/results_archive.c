@@ -162,66 +162,6 @@ void results_archive_dispose(struct results_archive *archive)
     archive_report_dispose(&archive->report);
 }
 
-/* --- comparison --- */
-
-/* The first value of sealed that again has not; its key is where. Depth is bounded by the reader
- * of JSON. NOLINTNEXTLINE(misc-no-recursion) */
-static bool contains(const json_t *again, const json_t *sealed, const char **where)
-{
-    const char *key;
-    json_t *value;
-    size_t i;
-
-    if (json_is_object(sealed)) {
-        json_object_foreach((json_t *)sealed, key, value) {
-            const json_t *other = json_object_get(again, key);
-            if (!other || !contains(other, value, where)) {
-                if (!*where)
-                    *where = key;
-                return false;
-            }
-        }
-        return json_is_object(again);
-    }
-    if (json_is_array(sealed)) {
-        if (!json_is_array(again) || json_array_size(again) != json_array_size(sealed))
-            return false;
-        json_array_foreach(sealed, i, value) {
-            if (!contains(json_array_get(again, i), value, where))
-                return false;
-        }
-        return true;
-    }
-    return json_equal(again, sealed);
-}
-
-int results_archive_compare(const struct results_archive *archive, const struct result *result,
-                            struct vt_error *err)
-{
-    VT_AUTO_BUF struct vt_buf text = VT_BUF_INIT(ARCHIVE_MANIFEST_MAX);
-    const struct vt_buf *sealed = &archive->report.manifest;
-    json_t *again = NULL, *manifest = NULL;
-    const json_t *said = NULL;
-    const char *where = NULL;
-    int r;
-
-    result_write_json(result, NULL, &text);
-    r = vt_buf_check(&text, "recomputed result", err);
-    if (r == 0)
-        r = vt_json_read(text.data, text.len, "recomputed result", VT_KIND_INFRA, &again, err);
-    if (r == 0)
-        r = vt_json_read(sealed->data, sealed->len, "manifest.json", VT_KIND_REFUSED, &manifest,
-                         err);
-    if (r == 0)
-        r = vt_json_get_object(manifest, "result", &said, err);
-    if (r == 0 && !contains(again, said, &where))
-        r = vt_error_refuse(err, "archive %s: the record gives another '%s' than was sealed",
-                            archive->path, where ? where : "result");
-    json_decref(again);
-    json_decref(manifest);
-    return r;
-}
-
 int results_archive_trust(const char *const *trusted, size_t ntrusted,
                           int (*with)(const struct archive_trust *trust, void *ctx,
                                       struct vt_error *err),

@@ -43,10 +43,6 @@ int results_archive_unpack(struct results_archive *archive, const char *name,
                            struct vt_error *err);
 void results_archive_dispose(struct results_archive *archive);
 
-/* Every value that was sealed must come out again; new keys may stand beside them. */
-int results_archive_compare(const struct results_archive *archive, const struct result *result,
-                            struct vt_error *err);
-
 /* Calls with() with what is trusted. */
 int results_archive_trust(const char *const *trusted, size_t ntrusted,
                           int (*with)(const struct archive_trust *trust, void *ctx,

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/scope.h"
+#include "orchestrator/results_compare.h"
 #include "orchestrator/run/role_row.h"
 #include "results/audit.h"
 #include "tiles/spec/spec.h"
@@ -165,6 +166,7 @@ int results_audit(const char *name, const struct results_access *access, bool js
     VT_AUTO_FREE struct audit *audit = calloc(1, sizeof(*audit));
     VT_AUTO_FREE struct audit_given *given = calloc(1, sizeof(*given));
     struct vt_error compared = VT_ERROR_INIT;
+    VT_AUTO_BUF struct vt_buf told = VT_BUF_INIT(8U << 20);
     struct results_archive archive;
     struct record_reader *reader = NULL;
     struct result result = {0};
@@ -180,8 +182,10 @@ int results_audit(const char *name, const struct results_access *access, bool js
         given->nparts = archive.report.nparts;
         given->nrecipients = archive.report.nrecipients;
         given->result = &result;
-        if (results_archive_compare(&archive, &result, &compared) < 0)
+        if (results_compare(&archive.report.manifest, &result, false, &told, &compared) < 0)
             given->compared = compared.text;
+        else if (told.len)
+            given->other_rules = told.data;
         r = judge(reader, given, audit, err);
     }
     if (r == 0)

@@ -97,6 +97,9 @@ static void audit_archive(struct audit_work *work)
               given->own ? "this installation" : "pinned by --trust");
     if (given->compared)
         audit_add(work, "recomputed", false, AUDIT_FAIL, "%.350s", given->compared);
+    else if (given->other_rules)
+        audit_add(work, "recomputed", false, AUDIT_PASS, "%.*s",
+                  (int)strcspn(given->other_rules, "\n"), given->other_rules);
     else
         audit_add(work, "recomputed", false, AUDIT_PASS,
                   "QoS, score and verdict come out of the record as they were sealed");

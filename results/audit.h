@@ -54,6 +54,7 @@ struct audit_given {
     bool own;           /* this installation's; else pinned by --trust */
     unsigned nparts, nrecipients;
     const char *compared;        /* NULL: what was sealed came out again; else what did not */
+    const char *other_rules;     /* NULL, or what was sealed by other rules than RESULT_RULES */
     const struct result *result; /* of this record */
     struct audit_spec text;      /* by the spec text in the record */
     struct audit_spec builtin;   /* by the built-in spec of that name */

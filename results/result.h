@@ -17,6 +17,11 @@
 /* SPEC is a trademark: these words stand wherever the number is shown. */
 #define RESULT_METRIC "vtile score (SPECvirt_sc2013-style, not a SPEC metric)"
 
+/* The rules by which verdict, QoS and score follow from a record. One more whenever a record may
+ * give something else than before: what was sealed by these very rules must come out again, what
+ * was sealed by others need not. Results without a number are of rules 0. */
+#define RESULT_RULES 1
+
 struct result {
     char run[64];
     char wall_start[32]; /* "" when unknown */
@@ -36,7 +41,7 @@ void result_dispose(struct result *result);
  * ...,"tiles":[{"tile":1,"score":...,"web":{"rate":...,"p95_ms":...}}],...} without newline;
  * "kept" only where something was acknowledged: [{"tile","role","acknowledged","kept","missing"}].
  * archive: path, or NULL: the key is left out (as in a manifest). Keys may be added, none may
- * change: sealed results are held against recomputed ones for ever. */
+ * change: sealed results are held against recomputed ones for ever. "rules" is RESULT_RULES. */
 void result_write_json(const struct result *result, const char *archive, struct vt_buf *out);
 /* Appends text as a terminal may be given it: control characters escaped. */
 void result_print_text(struct vt_buf *out, const char *text);

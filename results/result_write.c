@@ -160,6 +160,7 @@ void result_write_json(const struct result *result, const char *archive, struct 
     vt_json_string(&w, "run", result->run);
     if (archive)
         vt_json_string(&w, "archive", archive);
+    vt_json_int(&w, "rules", RESULT_RULES);
     vt_json_string(&w, "verdict", verdict_grade_name(result->verdict.grade));
     write_reasons(&w, &result->verdict);
     vt_json_string(&w, "qos", qos_state_name(result->qos.state));

@@ -30,8 +30,9 @@ static double real(const json_t *object, const char *key)
  * 93.553; rates are these shares of 178.1, 180.9 and 139.6. */
 static void test_json(void **state)
 {
-    static const char head[] = "{\"v\":1,\"type\":\"result\",\"run\":\"0123456789ab\","
-                               "\"archive\":\"a.vtar\",\"verdict\":\"DEGRADED\",\"reasons\":[";
+    static const char head[] =
+        "{\"v\":1,\"type\":\"result\",\"run\":\"0123456789ab\","
+        "\"archive\":\"a.vtar\",\"rules\":1,\"verdict\":\"DEGRADED\",\"reasons\":[";
     struct vt_buf text = VT_BUF_INIT(1 << 16);
     const json_t *tile, *role;
     struct result result;
