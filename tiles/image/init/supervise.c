@@ -16,6 +16,8 @@
 #define HEALTHY_MS 10000
 /* nginx, dovecot and PostgreSQL end within a second or two on SIGTERM. */
 #define STOP_WAIT_MS 5000
+/* Status of a program that could not be started or loaded, here and by ld.so. */
+#define NOT_STARTED 127
 
 static int64_t now_ms(void)
 {
@@ -42,29 +44,11 @@ static pid_t start_agent(const char *config_disk)
         setsid();
         execve(AGENT, argv, env);
         init_log("start " AGENT ": %s", strerror(errno));
-        _exit(127);
+        _exit(NOT_STARTED);
     }
     if (pid < 0)
         init_log("fork: %s", strerror(errno));
     return pid;
-}
-
-/* Reaps all that ended. True when the agent was among them; its status is told on the console. */
-static bool reap(pid_t agent)
-{
-    bool ended = false;
-    int status;
-
-    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-        if (pid != agent)
-            continue;
-        ended = true;
-        if (WIFSIGNALED(status))
-            init_log("agent killed by signal %d", WTERMSIG(status));
-        else
-            init_log("agent ended with %d", WEXITSTATUS(status));
-    }
-    return ended;
 }
 
 /* Waits for one of the signals; 0 when deadline_ms (-1: none) passes first. */
@@ -108,6 +92,29 @@ static void end_guest(int sig, const sigset_t *signals)
         pause();
 }
 
+/* Reaps all that ended. True when the agent was among them; its status is told on the console.
+ * One that cannot even be loaded will not be next time: the guest ends, so that its host sees it.
+ */
+static bool reap(pid_t agent, const sigset_t *signals)
+{
+    bool ended = false, hopeless = false;
+    int status;
+
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+        if (pid != agent)
+            continue;
+        ended = true;
+        if (WIFSIGNALED(status))
+            init_log("agent killed by signal %d", WTERMSIG(status));
+        else
+            init_log("agent ended with %d", WEXITSTATUS(status));
+        hopeless = WIFEXITED(status) && WEXITSTATUS(status) == NOT_STARTED;
+    }
+    if (hopeless)
+        end_guest(SIGTERM, signals);
+    return ended;
+}
+
 void init_supervise(const char *config_disk)
 {
     int64_t backoff_ms = BACKOFF_FIRST_MS, started_ms = 0, restart_ms = 0;
@@ -133,7 +140,7 @@ void init_supervise(const char *config_disk)
         sig = wait_signal(&signals, agent < 0 ? restart_ms : -1);
         if (sig && sig != SIGCHLD)
             end_guest(sig, &signals);
-        if (!reap(agent))
+        if (!reap(agent, &signals))
             continue;
         agent = -1;
         if (now_ms() - started_ms >= HEALTHY_MS)
