@@ -3,17 +3,27 @@
 # needs: vm
 # timeout: 900
 # One tile from nothing to a sealed archive, and all that its users would check: result line, archive,
-# score recomputed offline, the server's log replayed against the schedule, a second run refused
-# while the first holds the host, nothing left behind.
+# score recomputed offline, the server's log replayed against the schedule, the host's configuration and
+# its samples held against other tools, a second run refused while the first holds the host, nothing left
+# behind.
 set -euo pipefail
-source "$(dirname "$0")/run-case.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+source "$here/run-case.sh"
+for tool in sqlite3 lscpu; do
+    command -v "$tool" >/dev/null || { echo "needs $tool"; exit 77; }
+done
+unset VTILE_SPEC VTILE_TILES VTILE_LOAD VTILE_PRESET VTILE_SEED VTILE_HOST VTILE_PROFILE VTILE_CONFIG
 
 in_phase() {
     grep -q "\"type\":\"phase\".*\"phase\":\"$1\"" "$work/events" || run_ended
 }
 
-"$vtile" run --json --host embed --spec web --seed 42 >"$work/events" 2>"$work/err" &
+cd "$work"
+printf '# ours\nseed: 42\n' >vtile.yaml
+VTILE_TILES=1 "$vtile" run --json --host embed --spec web >"$work/events" 2>"$work/err" &
 pid=$!
+python3 "$here/host_samples.py" follow "$work" "$pid" &
+follower=$!
 wait_until 400 in_phase measure || die "no measure phase"
 
 # A second run says who holds the host and changes nothing.
@@ -23,6 +33,7 @@ code=0
 grep -q "$pid" "$work/second" || die "the second run does not say who holds the host: $(cat "$work/second")"
 
 ends 0
+wait "$follower" || die "not followed to the end of measure"
 
 python3 - "$work/events" <<'PY' || die "result line"
 import json, sys
@@ -64,7 +75,9 @@ mkdir "$work/x"
 tar -xf "$archive" -C "$work/x"
 (cd "$work/x" && sha256sum --quiet -c SHA256SUMS && cat record.sqlite.zst.* | zstd -dq >record.sqlite)
 "$VTILE_BUILD/tests/redraw" "$work/x/record.sqlite" 1 web >"$work/schedule" || die "redraw"
-python3 "$(dirname "$0")/replay.py" "$work/x/record.sqlite" "$work/schedule" 1 web || die "replay"
+python3 "$here/replay.py" "$work/x/record.sqlite" "$work/schedule" 1 web || die "replay"
+source "$here/host-config.sh"
+python3 "$here/host_samples.py" check "$work" || die "samples of the host"
 
 nothing_left
 echo "score $(python3 -c 'import json,sys; print(json.loads(open(sys.argv[1]).readlines()[-1])["score"])' "$work/events")"
