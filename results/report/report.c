@@ -115,6 +115,8 @@ static int find_axis(struct report *report)
     size_t many =
         report->result.score.ntiles > REPORT_TILES_FEW ? REPORT_BINS_MANY : REPORT_BINS_FEW;
     struct vt_record_schedule schedule;
+    const char *ended = report_meta(report, RECORD_META_ENDED);
+    bool complete = ended && !strcmp(ended, "complete");
     int64_t end_s = 0;
     int r = 0;
 
@@ -132,6 +134,10 @@ static int find_axis(struct report *report)
         if (r == 0) {
             axis->from_s = schedule.from_s;
             axis->to_s = schedule.to_s;
+            /* Load that guests make stands in the second in which their window began: what was
+             * sampled until it ended belongs to it. */
+            if (complete && axis->to_s > axis->end_s)
+                axis->end_s = axis->to_s;
         } else if (r == -ENOENT) {
             r = 0;
         }

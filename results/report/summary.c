@@ -220,7 +220,8 @@ static void put_breaches(const struct report *report)
     vt_buf_adds(report->out, "</ul>\n");
 }
 
-/* Against the first breach: a cause that came after it explains less. */
+/* Against the first breach: a cause that came after it explains less. Load stands in the second in
+ * which it was due, so a job of a long window may have failed long after that. */
 static void put_when(const struct report *report, const struct cause *cause)
 {
     const struct breaches *breaches = &report->breaches;
@@ -233,7 +234,7 @@ static void put_when(const struct report *report, const struct cause *cause)
     if (broke >= 0)
         vt_buf_printf(report->out, ", %s",
                       cause->first_s <= broke ? "before the first limit was broken"
-                                              : "after the first limit was broken");
+                                              : "after what first broke a limit was due");
 }
 
 static void put_causes(const struct report *report)

@@ -171,6 +171,22 @@ static void test_golden(void **state)
 
 /* --- a story --- */
 
+/* 0 before that second. */
+static void put_samples_until(struct record *record, const char *name, int64_t from, int64_t until,
+                              double value)
+{
+    for (int64_t second = 0; second < until; second++) {
+        struct vt_event event = {.type = VT_EVENT_SAMPLE,
+                                 .time_ns = second * VT_NS_PER_S,
+                                 .tile = 1,
+                                 .role = "batch",
+                                 .source = "batch-1",
+                                 .series = name,
+                                 .value = second < from ? 0 : value};
+        emit(record, &event);
+    }
+}
+
 static void put_samples(struct record *record, const char *name, double before, double after)
 {
     for (int64_t second = 0; second < 14; second++) {
@@ -211,6 +227,36 @@ static void test_names_the_cause(void **state)
 }
 
 /* Nothing is drawn where there is nothing, and why is said. */
+static void set_window_end(const char *path, int to_s)
+{
+    sqlite3 *db = NULL;
+    char sql[100];
+
+    snprintf(sql, sizeof(sql), "UPDATE schedule SET to_s = %d", to_s);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+/* A window's jobs are counted in its first second; what starved them came long after it. */
+static void test_cause_after_the_load(void **state)
+{
+    static const struct sample_role role = {
+        "batch", VT_RECORD_LOOP_OPEN, true, 1000000, 1000000, 15, 0, 0, 1};
+    const struct sample sample = {1, &role, 1, 1, "complete", "kvm"};
+    VT_AUTO_BUF struct vt_buf out = VT_BUF_INIT(REPORT_BYTES_MAX);
+    struct record *record;
+
+    (void)state;
+    record = sample_record_open(sample_path("window"), &sample);
+    put_samples_until(record, "mem.pressure", 50, 60, 0.5);
+    assert_ok(record_close(record, OK_ERR));
+    set_window_end(sample_path("window"), 62);
+    report_of("window", &out);
+    assert_says(&out, "First to fail:");
+    assert_says(&out, "memory of batch-1: tasks waited for memory");
+}
+
 static void test_not_available(void **state)
 {
     VT_AUTO_BUF struct vt_buf out = VT_BUF_INIT(REPORT_BYTES_MAX);
@@ -373,9 +419,9 @@ int main(void)
         cmocka_unit_test(test_small),           cmocka_unit_test(test_stable),
         cmocka_unit_test(test_empty),           cmocka_unit_test(test_endings),
         cmocka_unit_test(test_short),           cmocka_unit_test(test_golden),
-        cmocka_unit_test(test_names_the_cause), cmocka_unit_test(test_not_available),
-        cmocka_unit_test(test_hostile),         cmocka_unit_test(test_bounded),
-        cmocka_unit_test(test_many_tiles),
+        cmocka_unit_test(test_names_the_cause), cmocka_unit_test(test_cause_after_the_load),
+        cmocka_unit_test(test_not_available),   cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_bounded),         cmocka_unit_test(test_many_tiles),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
