@@ -15,6 +15,7 @@
 #include "base/scope.h"
 #include "results/archive_tar.h"
 #include "results/result.h"
+#include "tests/unit/sanitized.h"
 
 static const char *fingerprint;
 static uint8_t *good;
@@ -83,20 +84,25 @@ static void test_every_byte(void **state)
     assert_non_null(bad);
     memcpy(bad, good, good_len);
     for (size_t i = 0; i < good_len; i++) {
-        bad[i] = good[i] ^ 0x01;
-        check_refused(bad, good_len, i, "bit 0");
-        bad[i] = good[i] ^ 0x80;
-        check_refused(bad, good_len, i, "bit 7");
+        if (!SANITIZED || i % 2 == 0) {
+            bad[i] = good[i] ^ 0x01;
+            check_refused(bad, good_len, i, "bit 0");
+        }
+        if (!SANITIZED || i % 2 == 1) {
+            bad[i] = good[i] ^ 0x80;
+            check_refused(bad, good_len, i, "bit 7");
+        }
         bad[i] = good[i];
     }
     free(bad);
 }
 
-/* Memory of exactly that length, so that a sanitizer sees a read behind it. */
+/* Memory of exactly that length, so that a sanitizer sees a read behind it; with one, each third
+ * length, which is each place in a block of 512 over three blocks. */
 static void test_every_length(void **state)
 {
     (void)state;
-    for (size_t len = 0; len < good_len; len++) {
+    for (size_t len = 0; len < good_len; len += SANITIZED ? 3 : 1) {
         uint8_t *cut = malloc(len ? len : 1);
         assert_non_null(cut);
         memcpy(cut, good, len);

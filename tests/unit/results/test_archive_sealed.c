@@ -21,6 +21,10 @@
 #include "results/archive_file.h"
 #include "results/archive_tar.h"
 #include "results/result.h"
+#include "tests/unit/sanitized.h"
+
+/* Without a sanitizer every byte is changed, with one each third. */
+#define STEP (SANITIZED ? 3 : 1)
 
 static const char *signer; /* fingerprint */
 static uint8_t *good;
@@ -156,13 +160,13 @@ static void test_every_byte_and_length(void **state)
     (void)state;
     assert_non_null(bad);
     memcpy(bad, good, good_len);
-    for (size_t i = 0; i < good_len; i++) {
+    for (size_t i = 0; i < good_len; i += STEP) {
         bad[i] ^= 0x10;
         refuse(bad, good_len, "a flipped bit", i);
         bad[i] = good[i];
     }
     free(bad);
-    for (size_t len = 0; len < good_len; len += 13) {
+    for (size_t len = 0; len < good_len; len += 13 * STEP) {
         uint8_t *cut = malloc(len ? len : 1);
         assert_non_null(cut);
         memcpy(cut, good, len);
@@ -199,7 +203,7 @@ static void test_envelope(void **state)
     snprintf(key, sizeof(key), "%s/ec.key", sample_folder());
     assert_ok(archive_readers_add(readers, key, OK_ERR));
     assert_ok(archive_file_unnamed(sample_path("envelope"), &out, OK_ERR));
-    for (size_t i = 0; i <= sum.bytes; i++) {
+    for (size_t i = 0; i <= sum.bytes; i += STEP) {
         if (i)
             bad[i - 1] ^= 0x04;
         EVP_Digest(bad, sum.bytes, sum.hash, NULL, EVP_sha256(), NULL);
@@ -221,8 +225,8 @@ static void test_envelope(void **state)
             bad[i - 1] ^= 0x04;
     }
     print_message("%zu of %llu bytes do not matter to this reader\n", n,
-                  (unsigned long long)sum.bytes);
-    assert_true(n < sum.bytes / 4);
+                  (unsigned long long)sum.bytes / STEP);
+    assert_true(n * STEP < sum.bytes / 4);
     archive_readers_free(readers);
 }
 

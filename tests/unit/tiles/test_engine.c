@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/scope.h"
+#include "tests/unit/sanitized.h"
 #include "tests/unit/tiles/echo.h"
 #include "tests/unit/tiles/load_run.h"
 
@@ -114,14 +115,15 @@ static void check_log(const struct schedule *schedule, unsigned status_of_argume
 
 static void check_replay(void **state, const struct driver *driver)
 {
-    struct schedule schedule = echo_schedule(1500, 3 * S, 1);
+    enum { SECONDS = SANITIZED ? 1 : 2, STEPS = 500 * SECONDS };
+    struct schedule schedule = echo_schedule(STEPS, SECONDS * S, 1);
     unsigned statuses[] = {200, 503, 444};
 
-    load_run_init(&run, serve(state, driver->tls, echo_server), driver, &schedule, 3 * S);
+    load_run_init(&run, serve(state, driver->tls, echo_server), driver, &schedule, SECONDS * S);
     load_run(&run);
     print_run(driver->tls ? "TLS" : "plain");
-    assert_int_equal(run.good, 1500);
-    assert_int_equal(run.nseconds, 6); /* three seconds of two operations */
+    assert_int_equal(run.good, STEPS);
+    assert_int_equal(run.nseconds, 2 * SECONDS); /* of two operations each */
     assert_true(run.finished_ns >= run.t0_ns + run.window_ns);
     assert_int_equal(run.totals.connections_opened, 16);
     assert_string_equal(run.totals.first_failure, "");
@@ -149,17 +151,19 @@ static void test_replay_tls(void **state)
 static void test_stall(void **state)
 {
     static const uint32_t q[] = {900000, 950000, 990000};
-    struct schedule schedule = echo_schedule(2000, 5 * S, 2);
+    enum { STEPS = SANITIZED ? 1000 : 2000 };
+    const int64_t window_ns = STEPS * S / 400;
+    struct schedule schedule = echo_schedule(STEPS, window_ns, 2);
     double stop_s;
 
-    load_run_init(&run, serve(state, false, echo_server), &echo_driver, &schedule, 5 * S);
-    run.actions[0] = (struct load_action){S, load_run_stall};
-    run.actions[1] = (struct load_action){2200 * MS, load_run_resume};
+    load_run_init(&run, serve(state, false, echo_server), &echo_driver, &schedule, window_ns);
+    run.actions[0] = (struct load_action){window_ns * 20 / 100, load_run_stall};
+    run.actions[1] = (struct load_action){window_ns * 44 / 100, load_run_resume};
     load_run(&run);
     print_run("stall");
     stop_s = (double)(run.resumed_ns - run.stalled_ns) * 1e-9;
     for (unsigned i = 0; i < VT_COUNT(q); i++) {
-        double want_s = stop_s - (1 - q[i] * 1e-6) * 5;
+        double want_s = stop_s - (1 - q[i] * 1e-6) * (double)window_ns * 1e-9;
         double got_s = (double)vt_hist_quantile(&run.response, q[i]) * 1e-9;
 
         print_message("p%.0f: %.3f s, S - (1-q)T = %.3f s (S = %.3f s)\n", q[i] * 1e-4, got_s,
@@ -169,11 +173,11 @@ static void test_stall(void **state)
         assert_true(got_s > want_s * 0.9 - 0.06);
         assert_true(got_s < want_s * 1.1 + 0.25);
     }
-    assert_int_equal(run.good + run.slow, 2000);
+    assert_int_equal(run.good + run.slow, STEPS);
     /* All but the 16 under way saw a quick server. */
     assert_true(vt_hist_quantile(&run.service, 980000) <
                 vt_hist_quantile(&run.response, 980000) / 4);
-    assert_true(run.totals.queue_high > 200);
+    assert_true(run.totals.queue_high > STEPS / 10);
     check_written(&schedule);
     schedule_dispose(&schedule);
 }
@@ -182,19 +186,19 @@ static void test_stall(void **state)
  * without an answer: each is counted as what it is, and costs no other request. */
 static void test_errors(void **state)
 {
-    struct schedule schedule = echo_schedule(2000, 2 * S, 3);
+    struct schedule schedule = echo_schedule(1000, S, 3);
     unsigned statuses[] = {200, 503, 444};
 
     for (size_t i = 50; i < schedule.nsteps; i += 100)
         schedule.steps[i].argument = i / 100 % 2 ? ECHO_WRONG : ECHO_CUT;
-    load_run_init(&run, serve(state, false, echo_server), &echo_driver, &schedule, 2 * S);
+    load_run_init(&run, serve(state, false, echo_server), &echo_driver, &schedule, S);
     load_run(&run);
     print_run("errors");
     print_message("first failure: %s\n", run.totals.first_failure);
-    assert_int_equal(run.good, 1980);
-    assert_int_equal(run.wrong, 10);
-    assert_int_equal(run.failed, 10);
-    assert_int_equal(run.totals.connections_opened, 16 + 10);
+    assert_int_equal(run.good, 990);
+    assert_int_equal(run.wrong, 5);
+    assert_int_equal(run.failed, 5);
+    assert_int_equal(run.totals.connections_opened, 16 + 5);
     assert_non_null(strstr(run.totals.first_failure, "50 failed: "));
     check_written(&schedule);
     check_log(&schedule, statuses);
@@ -222,16 +226,16 @@ static void test_slow(void **state)
 /* A server that ends each connection after five requests: "Connection: close" on the last. */
 static void test_connections_end(void **state)
 {
-    struct schedule schedule = echo_schedule(1000, 2 * S, 5);
+    struct schedule schedule = echo_schedule(500, S, 5);
     unsigned statuses[] = {200, 503, 444};
 
     load_run_init(
         &run, serve(state, true, "location /0 { return 200 \"$arg_r\\n\"; } keepalive_requests 5;"),
-        &echo_tls_driver, &schedule, 2 * S);
+        &echo_tls_driver, &schedule, S);
     load_run(&run);
     print_run("five requests a connection");
-    assert_int_equal(run.good, 1000);
-    assert_in_range(run.totals.connections_opened, 200, 216);
+    assert_int_equal(run.good, 500);
+    assert_in_range(run.totals.connections_opened, 100, 116);
     check_log(&schedule, statuses);
     schedule_dispose(&schedule);
 }
@@ -258,13 +262,13 @@ static void test_idle_connections_end(void **state)
  * has failed, the rest is good or slow, and then all goes on on fresh connections. */
 static void test_time_out(void **state)
 {
-    struct schedule schedule = echo_schedule(1000, 3 * S, 7);
+    struct schedule schedule = echo_schedule(1000, 2 * S, 7);
     size_t lost = 0, kept = 0;
 
-    load_run_init(&run, serve(state, false, echo_server), &echo_driver, &schedule, 3 * S);
+    load_run_init(&run, serve(state, false, echo_server), &echo_driver, &schedule, 2 * S);
     run.load.timeout_ns = 500 * MS;
-    run.actions[0] = (struct load_action){500 * MS, load_run_stall};
-    run.actions[1] = (struct load_action){2 * S, load_run_resume};
+    run.actions[0] = (struct load_action){300 * MS, load_run_stall};
+    run.actions[1] = (struct load_action){1400 * MS, load_run_resume};
     load_run(&run);
     print_run("time-out");
     for (size_t i = 0; i < schedule.nsteps; i++) {
@@ -296,11 +300,11 @@ static void start_server(struct load_run *r)
 /* The server dies and comes back: only what was under way fails; what is due meanwhile waits. */
 static void test_server_restarts(void **state)
 {
-    struct schedule schedule = echo_schedule(1000, 3 * S, 8);
+    struct schedule schedule = echo_schedule(1000, 2 * S, 8);
 
-    load_run_init(&run, serve(state, true, echo_server), &echo_tls_driver, &schedule, 3 * S);
-    run.actions[0] = (struct load_action){S, kill_server};
-    run.actions[1] = (struct load_action){1700 * MS, start_server};
+    load_run_init(&run, serve(state, true, echo_server), &echo_tls_driver, &schedule, 2 * S);
+    run.actions[0] = (struct load_action){500 * MS, kill_server};
+    run.actions[1] = (struct load_action){1200 * MS, start_server};
     load_run(&run);
     print_run("restart");
     assert_int_equal(run.good + run.failed, 1000);
