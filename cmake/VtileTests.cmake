@@ -72,6 +72,7 @@ function(vt_house_tests)
     endforeach()
 endfunction()
 
+# A target may say in a comment of its own "/* fuzz-seconds: <seconds> */"; else VTILE_FUZZ_SECONDS.
 function(vt_fuzz_tests)
     vt_glob(targets tests/fuzz/fuzz_*.c)
     foreach(file ${targets})
@@ -91,9 +92,14 @@ function(vt_fuzz_tests)
         if(NOT IS_DIRECTORY ${seeds})
             set(seeds "")
         endif()
-        math(EXPR seconds "${VTILE_FUZZ_SECONDS} + 120")
+        set(fuzzed ${VTILE_FUZZ_SECONDS})
+        file(STRINGS ${file} says REGEX "^/\\* fuzz-seconds: *[0-9]+" LIMIT_COUNT 1)
+        if(says MATCHES "([0-9]+)")
+            set(fuzzed ${CMAKE_MATCH_1})
+        endif()
+        math(EXPR seconds "${fuzzed} + 120")
         vt_test(fuzz/${name} fuzz ${seconds} $<TARGET_FILE:${target}>
-            -max_total_time=${VTILE_FUZZ_SECONDS} -timeout=10 -rss_limit_mb=2048
+            -max_total_time=${fuzzed} -timeout=10 -rss_limit_mb=2048
             -print_final_stats=1 -artifact_prefix=${CMAKE_BINARY_DIR}/fuzz/${name}-
             ${found} ${seeds})
         set_tests_properties(${VTILE_TEST_PREFIX}fuzz/${name} PROPERTIES COST 200)

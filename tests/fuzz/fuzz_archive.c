@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* fuzz-seconds: 45 */
 /*
  * The readers of an archive. Since most of them come behind a signature, which no fuzzer makes, the
  * first byte chooses where to begin: a whole archive, one header (its checksum is put right), the

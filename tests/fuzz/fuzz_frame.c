@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* fuzz-seconds: 45 */
 /* A stream of frames from a hostile peer, and what each type of frame may carry. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* fuzz-seconds: 45 */
 /*
  * The HTTP reader on any bytes. The first byte says how: HEAD or GET, whether the end is TLS's
  * own, and how long the pieces are. The same bytes in one piece must be read to the same end.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* fuzz-seconds: 45 */
 /*
  * The YAML reader and the schema of specs on any bytes. What is read must keep the reader's bounds
  * and have no key twice in a map; what is refused must say where, inside the text.
