@@ -335,7 +335,7 @@ static void test_not_found(void **state)
                         "spec \"wen\": no such file or built-in spec: did you mean \"web\"?");
     assert_int_equal(vt_error_exit_code(&err), 2);
     assert_true(spec_load("./absent.yaml", &spec, &err) < 0);
-    assert_non_null(strstr(err.text, "read ./absent.yaml: No such file"));
+    assert_non_null(strstr(err.text, "open ./absent.yaml: No such file"));
     assert_int_equal(vt_error_exit_code(&err), 2);
     assert_true(spec_load("", &spec, &err) < 0);
 }
