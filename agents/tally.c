@@ -89,9 +89,10 @@ void tally_add(struct tally *t, const struct role_done *done)
     const struct tally_done kept = {
         .second = done->intended_ns / VT_NS_PER_S,
         .result = {.lag_ns = done->lag_ns,
-                   .response_ns = done->response_ns,
-                   .service_ns = done->service_ns,
-                   .bytes = done->bytes,
+                   .answer = {.response_ns = done->response_ns,
+                              .service_ns = done->service_ns,
+                              .transfer_ns = done->service_ns,
+                              .bytes = done->bytes},
                    .outcome = outcome_of(t, done)},
     };
     pthread_mutex_lock(&t->lock);

@@ -108,6 +108,8 @@ static void on_data(void *ctx, const uint8_t *data, size_t len)
 
     if (c->state == CONNECTION_IDLE)
         connection_end(c, false); /* nothing was asked */
+    if (c->answer_ns == 0)
+        c->answer_ns = vt_clock_now_ns();
     while (awaits_answer(c) && len > 0) {
         const char *why = NULL;
         size_t used = 0;
@@ -226,6 +228,7 @@ static bool send_first(struct connection *c, enum connection_state next)
 bool connection_request(struct connection *c, const struct driver_step *step)
 {
     vt_buf_reset(c->out);
+    c->answer_ns = 0;
     c->driver->request(c->conversation, step, c->out);
     return send_first(c, CONNECTION_BUSY);
 }

@@ -53,6 +53,7 @@ struct connection {
     /* shared */
     uint32_t index, step; /* the owner's; step: of the request under way */
     int64_t sent_ns;
+    int64_t answer_ns;       /* when the answer began to come; 0: not yet */
     struct connection *next; /* in the owner's list of idle ones */
     bool listed, counted;    /* the owner's */
     /* The owner's, where a session keeps its connection: whose it is, whether it is where the

@@ -234,8 +234,14 @@ void engine_answered(void *ctx, struct connection *c, const char *wrong_why)
 
     if (e->acknowledged && connection_acknowledged(c))
         e->acknowledged[c->step / 8] |= (uint8_t)(1U << c->step % 8);
-    recorder_answer(&e->recorder, c->step, now_ns - engine_due_ns(e, c->step), now_ns - c->sent_ns,
-                    connection_answer_bytes(c), wrong_why);
+    recorder_answer(&e->recorder, c->step,
+                    &(struct recorder_figures){
+                        .response_ns = now_ns - engine_due_ns(e, c->step),
+                        .service_ns = now_ns - c->sent_ns,
+                        .transfer_ns = now_ns - c->answer_ns,
+                        .bytes = connection_answer_bytes(c),
+                    },
+                    wrong_why);
     step_ended(e, c->step);
 }
 

@@ -158,19 +158,17 @@ static void end_step(struct recorder *r, size_t step, enum step_outcome outcome,
         r->oldest++;
 }
 
-void recorder_answer(struct recorder *r, size_t step, int64_t response_ns, int64_t service_ns,
-                     uint64_t bytes, const char *why)
+void recorder_answer(struct recorder *r, size_t step, const struct recorder_figures *answer,
+                     const char *why)
 {
     struct step_record *record = recorder_at(r, step);
     int64_t limit_ns = r->good_limit_ns[r->schedule->steps[step].operation];
 
-    record->result.response_ns = response_ns;
-    record->result.service_ns = service_ns;
-    record->result.bytes = bytes;
+    record->result.answer = *answer;
     if (why)
         end_step(r, step, STEP_WRONG, why);
     else
-        end_step(r, step, response_ns <= limit_ns ? STEP_GOOD : STEP_SLOW, NULL);
+        end_step(r, step, answer->response_ns <= limit_ns ? STEP_GOOD : STEP_SLOW, NULL);
 }
 
 void recorder_fail(struct recorder *r, size_t step, const char *why)
@@ -180,11 +178,11 @@ void recorder_fail(struct recorder *r, size_t step, const char *why)
 
 /* --- delivery --- */
 
-int64_t recorder_rate(uint64_t bytes, int64_t service_ns)
+int64_t recorder_rate(uint64_t bytes, int64_t transfer_ns)
 {
     unsigned __int128 rate = (unsigned __int128)bytes * (uint64_t)VT_NS_PER_S;
 
-    rate /= (uint64_t)(service_ns > 0 ? service_ns : 1);
+    rate /= (uint64_t)(transfer_ns > 0 ? transfer_ns : 1);
     return rate > INT64_MAX ? INT64_MAX : (int64_t)rate;
 }
 
@@ -209,17 +207,18 @@ void recorder_bin_add(struct recorder_bin *bin, const struct recorder_result *re
     struct vt_load_second *second = &bin->second;
 
     second->intended++;
-    second->bytes += result->bytes;
+    second->bytes += result->answer.bytes;
     second->good += result->outcome == STEP_GOOD;
     second->slow += result->outcome == STEP_SLOW;
     second->wrong += result->outcome == STEP_WRONG;
     second->failed += result->outcome == STEP_FAILED;
     vt_hist_record(&bin->wake_lag, result->lag_ns);
     if (result->outcome == STEP_GOOD || result->outcome == STEP_SLOW) {
-        vt_hist_record(&bin->response, result->response_ns);
-        vt_hist_record(&bin->service, result->service_ns);
+        vt_hist_record(&bin->response, result->answer.response_ns);
+        vt_hist_record(&bin->service, result->answer.service_ns);
         if (rated)
-            vt_hist_record(&bin->rate, recorder_rate(result->bytes, result->service_ns));
+            vt_hist_record(&bin->rate,
+                           recorder_rate(result->answer.bytes, result->answer.transfer_ns));
     }
 }
 

@@ -26,13 +26,17 @@ struct recorder_bin {
     struct vt_load_second second;
     struct vt_hist response, service, wake_lag, rate;
 };
-/* Bytes of body a second from the first byte of the request written to the answer whole, rounded
- * down; INT64_MAX at most. */
-int64_t recorder_rate(uint64_t bytes, int64_t service_ns);
+/* Bytes of body a second while the answer came, rounded down; INT64_MAX at most. */
+int64_t recorder_rate(uint64_t bytes, int64_t transfer_ns);
 
-struct recorder_result {
-    int64_t lag_ns, response_ns, service_ns;
+/* Of a whole answer. transfer_ns: from its first bytes to its last. */
+struct recorder_figures {
+    int64_t response_ns, service_ns, transfer_ns;
     uint64_t bytes;
+};
+struct recorder_result {
+    int64_t lag_ns;
+    struct recorder_figures answer;
     enum step_outcome outcome;
 };
 void recorder_bin_begin(struct recorder_bin *bin, const char *operation, int64_t second);
@@ -78,8 +82,8 @@ struct step_record *recorder_pick(struct recorder *recorder, int64_t lag_ns);
 void recorder_queue(struct recorder *recorder, uint32_t step);
 void recorder_unqueue(struct recorder *recorder, uint32_t step);
 /* A whole answer came. Good or slow is decided here. why: of a wrong one, else NULL. */
-void recorder_answer(struct recorder *recorder, size_t step, int64_t response_ns,
-                     int64_t service_ns, uint64_t bytes, const char *why);
+void recorder_answer(struct recorder *recorder, size_t step, const struct recorder_figures *answer,
+                     const char *why);
 void recorder_fail(struct recorder *recorder, size_t step, const char *why);
 
 /* Calls take for the operations of the next second all of whose steps have ended; false when there

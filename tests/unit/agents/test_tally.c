@@ -152,7 +152,11 @@ static void record(const struct event *events, unsigned n, struct seen *seen,
         if (done->failed && !done->wrong)
             recorder_fail(&recorder, i, done->failed);
         else
-            recorder_answer(&recorder, i, done->response_ns, done->service_ns, done->bytes,
+            recorder_answer(&recorder, i,
+                            &(struct recorder_figures){.response_ns = done->response_ns,
+                                                       .service_ns = done->service_ns,
+                                                       .transfer_ns = done->service_ns,
+                                                       .bytes = done->bytes},
                             done->failed);
     }
     while (recorder_deliver(&recorder, take_recorded, seen))

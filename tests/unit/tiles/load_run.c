@@ -78,6 +78,7 @@ static void on_second(void *ctx, const struct vt_load_second *second)
     vt_hist_merge(&run->response, second->response);
     vt_hist_merge(&run->service, second->service);
     vt_hist_merge(&run->wake_lag, second->wake_lag);
+    vt_hist_merge(&run->rate, second->rate);
 }
 
 static void on_finished(void *ctx, const struct engine_totals *totals)
@@ -164,6 +165,7 @@ void load_run(struct load_run *run)
     vt_hist_init(&run->response);
     vt_hist_init(&run->service);
     vt_hist_init(&run->wake_lag);
+    vt_hist_init(&run->rate);
     assert_int_equal(vt_loop_init(&run->loop, &err), 0);
     if (engine_new(&run->loop, &config, &events, run, &run->engine, &err) < 0)
         fail_msg("%s", err.text);

@@ -35,7 +35,7 @@ struct load_run {
     uint64_t intended, good, slow, wrong, failed, bytes; /* sums of the seconds */
     int64_t last_second;
     unsigned nseconds;
-    struct vt_hist response, service, wake_lag;
+    struct vt_hist response, service, wake_lag, rate;
 };
 
 /* Defaults: the echo driver's needs, 16 connections, time-out 20 s, good within 10 s. */

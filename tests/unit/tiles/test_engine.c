@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <math.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -14,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -409,6 +411,41 @@ static void test_session_waits(void **state)
     schedule_dispose(&schedule);
 }
 
+/* A server of the test's own in a process of its own. */
+struct fork_server {
+    struct nginx nginx; /* its port, for load_run_init() */
+    pid_t pid;
+};
+
+static void fork_server_start(struct fork_server *server, void (*serve_one)(int listener))
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof address;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    pid_t parent = getpid();
+
+    *server = (struct fork_server){0};
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, len), 0);
+    assert_int_equal(listen(listener, 16), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &len), 0);
+    server->nginx.port = ntohs(address.sin_port);
+    server->pid = fork();
+    assert_true(server->pid >= 0);
+    if (server->pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        while (getppid() == parent)
+            serve_one(listener);
+        _exit(0);
+    }
+    close(listener);
+}
+
+static void fork_server_stop(struct fork_server *server)
+{
+    kill(server->pid, SIGKILL);
+    waitpid(server->pid, NULL, 0);
+}
+
 /* Answers the requests of one connection after the other, and after each answer sends one more that
  * nobody asked for. */
 static void serve_twice(int listener)
@@ -440,37 +477,81 @@ static void serve_twice(int listener)
  * and each request goes to a fresh one. */
 static void test_unasked_answers(void **state)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    socklen_t len = sizeof address;
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct schedule schedule = echo_schedule(30, S, 14);
-    struct nginx none = {0};
-    pid_t parent = getpid(), pid;
+    struct fork_server server;
 
     (void)state;
     for (size_t i = 0; i < schedule.nsteps; i++) /* three digits, as the server writes them */
         schedule.steps[i].sequence += 100;
-    assert_int_equal(bind(listener, (struct sockaddr *)&address, len), 0);
-    assert_int_equal(listen(listener, 16), 0);
-    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &len), 0);
-    none.port = ntohs(address.sin_port);
-    pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        while (getppid() == parent)
-            serve_twice(listener);
-        _exit(0);
-    }
-    close(listener);
-    load_run_init(&run, &none, &echo_driver, &schedule, S);
+    fork_server_start(&server, serve_twice);
+    load_run_init(&run, &server.nginx, &echo_driver, &schedule, S);
     run.load.connections = 1;
     load_run(&run);
     print_run("unasked answers");
     assert_int_equal(run.good, 30);
     assert_in_range(run.totals.connections_opened, 30, 31);
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
+    fork_server_stop(&server);
+    schedule_dispose(&schedule);
+}
+
+/* One connection's answers, each of four bytes: the first three after 300 ms, the last 100 ms
+ * later. */
+static void serve_in_two(int listener)
+{
+    static const struct timespec think = {.tv_nsec = 300000000}, pause = {.tv_nsec = 100000000};
+    int fd = accept(listener, NULL, NULL), on = 1;
+    char text[512];
+    unsigned r;
+
+    if (fd >= 0)
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    while (fd >= 0) {
+        ssize_t n = recv(fd, text, sizeof text - 1, 0);
+
+        if (n <= 0)
+            break;
+        text[n] = '\0';
+        if (sscanf(text, "GET /0?r=%u ", &r) != 1)
+            break;
+        n = snprintf(text, sizeof text, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n%03u", r);
+        nanosleep(&think, NULL);
+        if (send(fd, text, (size_t)n, MSG_NOSIGNAL) != n)
+            break;
+        nanosleep(&pause, NULL);
+        if (send(fd, "\n", 1, MSG_NOSIGNAL) != 1)
+            break;
+    }
+    if (fd >= 0)
+        close(fd);
+}
+
+/* A rate is that of the transfer: 4 bytes in 0.1 s, 40 a second; with the time to the first byte it
+ * would be 10. Between the two stands what a busy machine adds. */
+static void test_rate_of_a_transfer(void **state)
+{
+    struct schedule schedule = echo_schedule(4, S, 15);
+    struct fork_server server;
+
+    (void)state;
+    for (size_t i = 0; i < schedule.nsteps; i++)
+        schedule.steps[i].sequence += 100;
+    fork_server_start(&server, serve_in_two);
+    load_run_init(&run, &server.nginx, &echo_driver, &schedule, S);
+    run.load.connections = 1;
+    run.load.noperations = 2;
+    for (size_t i = 0; i < 2; i++)
+        run.load.operations[i] =
+            (struct spec_operation){.good_limit_ns = 10 * S, .min_bytes_per_s = {1, 1}};
+    vt_text_copy(run.load.operations[0].name, sizeof run.load.operations[0].name, "even");
+    vt_text_copy(run.load.operations[1].name, sizeof run.load.operations[1].name, "odd");
+    load_run(&run);
+    print_run("a transfer in two");
+    assert_int_equal(run.good, 4);
+    assert_int_equal(run.rate.count, 4);
+    assert_true(run.service.min >= 390 * VT_NS_PER_MS);
+    assert_true(run.rate.max >= 15);
+    assert_true(run.rate.min <= 80);
+    fork_server_stop(&server);
     schedule_dispose(&schedule);
 }
 
@@ -493,6 +574,7 @@ int main(void)
         TEST(test_open_fails),
         TEST(test_session_waits),
         cmocka_unit_test(test_unasked_answers),
+        cmocka_unit_test(test_rate_of_a_transfer),
     };
 
     signal(SIGPIPE, SIG_IGN);

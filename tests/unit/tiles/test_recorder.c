@@ -22,7 +22,7 @@ static void test_rate(void **state)
 {
     static const struct {
         uint64_t bytes;
-        int64_t service_ns, rate;
+        int64_t transfer_ns, rate;
     } cases[] = {
         {99000, S, 99000},
         {1 << 20, 5 * S / 2, 419430}, /* 1,048,576 / 2.5 = 419,430.4 */
@@ -36,7 +36,7 @@ static void test_rate(void **state)
 
     (void)state;
     for (size_t i = 0; i < VT_COUNT(cases); i++)
-        assert_int_equal(recorder_rate(cases[i].bytes, cases[i].service_ns), cases[i].rate);
+        assert_int_equal(recorder_rate(cases[i].bytes, cases[i].transfer_ns), cases[i].rate);
 }
 
 struct seen {
@@ -63,8 +63,19 @@ static void take(void *ctx, const struct vt_load_second *second)
     seen->max = second->rate->max;
 }
 
+static void answer(struct recorder *recorder, size_t step, int64_t response_ns, int64_t transfer_ns,
+                   uint64_t bytes, const char *why)
+{
+    const struct recorder_figures figures = {.response_ns = response_ns,
+                                             .service_ns = response_ns / 2 + transfer_ns / 2,
+                                             .transfer_ns = transfer_ns,
+                                             .bytes = bytes};
+
+    recorder_answer(recorder, step, &figures, why);
+}
+
 /* A page, a good download, a slow one, a wrong one, one that failed. The time spent waiting for a
- * connection is part of the response, not of the rate. */
+ * connection and for the answer's first byte is part of the response, not of the rate. */
 static void deliver(const struct spec_load *load, struct seen *seen)
 {
     static const uint16_t operation[] = {0, 1, 1, 1, 1};
@@ -79,10 +90,10 @@ static void deliver(const struct spec_load *load, struct seen *seen)
     assert_int_equal(recorder_init(&recorder, &schedule, &driver, load, NULL), 0);
     for (size_t i = 0; i < VT_COUNT(steps); i++)
         recorder_pick(&recorder, 0);
-    recorder_answer(&recorder, 0, S, S, 5000, NULL);
-    recorder_answer(&recorder, 1, 2 * S, S, 99000, NULL);
-    recorder_answer(&recorder, 2, 9 * S, 4 * S, 400000, NULL);
-    recorder_answer(&recorder, 3, S, S, 1, "the checksum of the body is wrong");
+    answer(&recorder, 0, S, S, 5000, NULL);
+    answer(&recorder, 1, 2 * S, S, 99000, NULL);
+    answer(&recorder, 2, 9 * S, 4 * S, 400000, NULL);
+    answer(&recorder, 3, S, S, 1, "the checksum of the body is wrong");
     recorder_fail(&recorder, 4, "timed out");
     assert_true(recorder_deliver(&recorder, take, seen));
     assert_false(recorder_deliver(&recorder, take, seen));
