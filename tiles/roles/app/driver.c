@@ -8,7 +8,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "tiles/load/http.h"
+#include "tiles/load/http_exchange.h"
 #include "tiles/roles/app/goods.h"
 #include "tiles/roles/registry.h"
 
@@ -48,24 +48,14 @@ static bool app_plan(void *state, struct vt_rng *rng, const struct spec_load *lo
 /* --- a connection --- */
 
 struct app_conn {
+    struct http_exchange http;
     const struct driver_target *target;
-    struct http_reader reader;
     enum app_operation operation;
     uint32_t argument, sequence;
     bool too_long, acknowledged;
     size_t len;
     char body[APP_BODY_MAX + 1];
 };
-
-static void app_conn_init(void *conn, const struct driver_target *target)
-{
-    ((struct app_conn *)conn)->target = target;
-}
-
-static void app_conn_fini(void *conn)
-{
-    (void)conn;
-}
 
 static void add_form(struct vt_buf *form, enum app_operation operation, uint32_t argument)
 {
@@ -104,7 +94,7 @@ static void app_request(void *conn, const struct driver_step *step, struct vt_bu
     c->sequence = step->sequence;
     c->too_long = c->acknowledged = false;
     c->len = 0;
-    http_begin(&c->reader, false);
+    http_begin(&c->http.reader, false);
     vt_buf_printf(out, "%s /%s?r=%u&n=%u HTTP/1.1\r\nHost: %s\r\nUser-Agent: vtile\r\n",
                   c->operation == APP_BROWSE ? "GET" : "POST", app_operation_names[c->operation],
                   step->sequence, step->argument, c->target->server_name);
@@ -291,12 +281,13 @@ static enum driver_verdict wrong(struct app_conn *c, const char *text, const cha
     return DRIVER_WRONG;
 }
 
-static enum driver_verdict check_whole(struct app_conn *c, const char **why)
+static enum driver_verdict judge(void *conn, const char **why)
 {
+    struct app_conn *c = conn;
     struct cursor cursor = {.at = c->body};
     char line[96];
 
-    if (c->reader.status != 200)
+    if (c->http.reader.status != 200)
         return wrong(c, "the status is not 200", why);
     if (c->too_long || memchr(c->body, '\0', c->len))
         return wrong(c, "the body is no text of the expected length", why);
@@ -317,8 +308,10 @@ static enum driver_verdict check_whole(struct app_conn *c, const char **why)
     return DRIVER_DONE;
 }
 
-static void keep_piece(struct app_conn *c, const uint8_t *body, size_t len)
+static void take_body(void *conn, const uint8_t *body, size_t len)
 {
+    struct app_conn *c = conn;
+
     if (len > APP_BODY_MAX - c->len) {
         c->too_long = true;
         return;
@@ -327,49 +320,13 @@ static void keep_piece(struct app_conn *c, const uint8_t *body, size_t len)
     c->len += len;
 }
 
-static enum driver_verdict app_on_bytes(void *conn, const uint8_t *data, size_t len, size_t *used,
-                                        struct vt_buf *out, const char **why)
+static void app_conn_init(void *conn, const struct driver_target *target)
 {
     struct app_conn *c = conn;
 
-    (void)out;
-    *used = 0;
-    for (;;) {
-        const uint8_t *body;
-        size_t body_len, n;
-        enum http_result result =
-            http_read(&c->reader, data + *used, len - *used, &n, &body, &body_len, why);
-
-        *used += n;
-        switch (result) {
-        case HTTP_MORE:
-            return DRIVER_MORE;
-        case HTTP_BODY:
-            keep_piece(c, body, body_len);
-            break;
-        case HTTP_DONE:
-            return check_whole(c, why);
-        default:
-            return DRIVER_BAD;
-        }
-    }
-}
-
-static enum driver_verdict app_on_eof(void *conn, bool truncated, const char **why)
-{
-    struct app_conn *c = conn;
-
-    return http_eof(&c->reader, truncated, why) == HTTP_DONE ? check_whole(c, why) : DRIVER_BAD;
-}
-
-static uint64_t app_answer_bytes(const void *conn)
-{
-    return ((const struct app_conn *)conn)->reader.body_bytes;
-}
-
-static bool app_keep(const void *conn)
-{
-    return ((const struct app_conn *)conn)->reader.keep;
+    c->http.take_body = take_body;
+    c->http.judge = judge;
+    c->target = target;
 }
 
 static bool app_acknowledges(const void *conn)
@@ -387,11 +344,11 @@ const struct driver app_driver = {
     .plan = app_plan,
     .conn_bytes = sizeof(struct app_conn),
     .conn_init = app_conn_init,
-    .conn_fini = app_conn_fini,
+    .conn_fini = http_exchange_fini,
     .request = app_request,
-    .on_bytes = app_on_bytes,
-    .on_eof = app_on_eof,
-    .answer_bytes = app_answer_bytes,
-    .keep = app_keep,
+    .on_bytes = http_exchange_bytes,
+    .on_eof = http_exchange_eof,
+    .answer_bytes = http_exchange_answer_bytes,
+    .keep = http_exchange_keep,
     .acknowledges = app_acknowledges,
 };

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "tiles/load/http.h"
+#include "tiles/load/http_exchange.h"
 #include "tiles/roles/registry.h"
 #include "tiles/roles/web/pages.h"
 
@@ -100,8 +100,8 @@ static bool web_plan(void *state, struct vt_rng *rng, const struct spec_load *lo
 /* --- a connection --- */
 
 struct web_conn {
+    struct http_exchange http;
     const struct driver_target *target;
-    struct http_reader reader;
     /* What the answer must be. */
     char line[WEB_LINE_MAX];
     size_t line_len;
@@ -110,16 +110,6 @@ struct web_conn {
     bool line_differs;
     uLong crc;
 };
-
-static void web_conn_init(void *conn, const struct driver_target *target)
-{
-    ((struct web_conn *)conn)->target = target;
-}
-
-static void web_conn_fini(void *conn)
-{
-    (void)conn;
-}
 
 static void web_request(void *conn, const struct driver_step *step, struct vt_buf *out)
 {
@@ -130,7 +120,7 @@ static void web_request(void *conn, const struct driver_step *step, struct vt_bu
     c->bytes = web_page_bytes(page, step->argument);
     c->line_differs = false;
     c->crc = crc32(0, NULL, 0);
-    http_begin(&c->reader, false);
+    http_begin(&c->http.reader, false);
     vt_buf_printf(out, "GET /%s", operations[page]);
     if (page == WEB_DOWNLOAD)
         vt_buf_printf(out, "/%u", step->argument);
@@ -138,9 +128,10 @@ static void web_request(void *conn, const struct driver_step *step, struct vt_bu
                   step->sequence, step->argument, c->target->server_name);
 }
 
-static void check_piece(struct web_conn *c, const uint8_t *body, size_t len)
+static void take_body(void *conn, const uint8_t *body, size_t len)
 {
-    uint64_t at = c->reader.body_bytes - len;
+    struct web_conn *c = conn;
+    uint64_t at = c->http.reader.body_bytes - len;
 
     c->crc = crc32(c->crc, body, (uInt)len);
     if (at < c->line_len) {
@@ -150,11 +141,13 @@ static void check_piece(struct web_conn *c, const uint8_t *body, size_t len)
     }
 }
 
-static enum driver_verdict check_whole(const struct web_conn *c, const char **why)
+static enum driver_verdict judge(void *conn, const char **why)
 {
-    if (c->reader.status != 200)
+    const struct web_conn *c = conn;
+
+    if (c->http.reader.status != 200)
         *why = "the status is not 200";
-    else if (c->reader.body_bytes != c->bytes)
+    else if (c->http.reader.body_bytes != c->bytes)
         *why = "the body has not the expected length";
     else if (c->line_differs)
         *why = "the first line is not the one of this request";
@@ -165,49 +158,13 @@ static enum driver_verdict check_whole(const struct web_conn *c, const char **wh
     return DRIVER_WRONG;
 }
 
-static enum driver_verdict web_on_bytes(void *conn, const uint8_t *data, size_t len, size_t *used,
-                                        struct vt_buf *out, const char **why)
+static void web_conn_init(void *conn, const struct driver_target *target)
 {
     struct web_conn *c = conn;
 
-    (void)out;
-    *used = 0;
-    for (;;) {
-        const uint8_t *body;
-        size_t body_len, n;
-        enum http_result result =
-            http_read(&c->reader, data + *used, len - *used, &n, &body, &body_len, why);
-
-        *used += n;
-        switch (result) {
-        case HTTP_MORE:
-            return DRIVER_MORE;
-        case HTTP_BODY:
-            check_piece(c, body, body_len);
-            break;
-        case HTTP_DONE:
-            return check_whole(c, why);
-        default:
-            return DRIVER_BAD;
-        }
-    }
-}
-
-static enum driver_verdict web_on_eof(void *conn, bool truncated, const char **why)
-{
-    struct web_conn *c = conn;
-
-    return http_eof(&c->reader, truncated, why) == HTTP_DONE ? check_whole(c, why) : DRIVER_BAD;
-}
-
-static uint64_t web_answer_bytes(const void *conn)
-{
-    return ((const struct web_conn *)conn)->reader.body_bytes;
-}
-
-static bool web_keep(const void *conn)
-{
-    return ((const struct web_conn *)conn)->reader.keep;
+    c->http.take_body = take_body;
+    c->http.judge = judge;
+    c->target = target;
 }
 
 const struct driver web_driver = {
@@ -221,10 +178,10 @@ const struct driver web_driver = {
     .plan = web_plan,
     .conn_bytes = sizeof(struct web_conn),
     .conn_init = web_conn_init,
-    .conn_fini = web_conn_fini,
+    .conn_fini = http_exchange_fini,
     .request = web_request,
-    .on_bytes = web_on_bytes,
-    .on_eof = web_on_eof,
-    .answer_bytes = web_answer_bytes,
-    .keep = web_keep,
+    .on_bytes = http_exchange_bytes,
+    .on_eof = http_exchange_eof,
+    .answer_bytes = http_exchange_answer_bytes,
+    .keep = http_exchange_keep,
 };
