@@ -6,10 +6,9 @@
 #include "base/rng.h"
 #include "base/scope.h"
 #include "base/text.h"
+#include "tiles/roles/nginx.h"
 #include "tiles/roles/probe.h"
 #include "tiles/roles/registry.h"
-#include "tiles/roles/server.h"
-#include "tiles/roles/template.h"
 #include "tiles/roles/web/pages.h"
 
 #define FILLER_OFFSETS 1024 /* a page's filler begins at argument % this */
@@ -70,10 +69,10 @@ static int write_pages(const struct role_guest *guest, struct vt_error *err)
 
 static int prepare(struct role_guest *guest, struct vt_error *err)
 {
-    char out[512], workers[12], children[12], access_log[600];
+    char children[12];
     const struct template_value values[] = {
-        {"WORKERS", workers},          {"CHILDREN", children},          {"RUN_DIR", guest->run_dir},
-        {"DATA_DIR", guest->data_dir}, {"FILES_DIR", guest->files_dir}, {"ACCESS_LOG", access_log},
+        {"CHILDREN", children},
+        {"DATA_DIR", guest->data_dir},
     };
     int ret = write_downloads(guest, err);
 
@@ -81,46 +80,21 @@ static int prepare(struct role_guest *guest, struct vt_error *err)
         ret = write_pages(guest, err);
     if (ret < 0)
         return ret;
-    snprintf(workers, sizeof(workers), "%u", guest->vcpus);
     snprintf(children, sizeof(children), "%u", 2 * guest->vcpus);
-    server_nginx_access_log(guest, access_log, sizeof(access_log));
-    snprintf(out, sizeof(out), "%s/nginx.conf", guest->run_dir);
-    ret = template_fill(guest->files_dir, "nginx.conf.in", out, values, VT_COUNT(values), err);
-    if (ret < 0)
-        return ret;
-    snprintf(out, sizeof(out), "%s/php-fpm.conf", guest->run_dir);
-    return template_fill(guest->files_dir, "php-fpm.conf.in", out, values, VT_COUNT(values), err);
-}
-
-static int start(struct role_guest *guest, struct vt_error *err)
-{
-    char nginx_conf[512], php_conf[512];
-    const char *const nginx[] = {"nginx", "-c", nginx_conf, NULL};
-    const char *const php[] = {"php-fpm8.2", "-F", "-y", php_conf, NULL};
-    int ret;
-
-    snprintf(nginx_conf, sizeof(nginx_conf), "%s/nginx.conf", guest->run_dir);
-    snprintf(php_conf, sizeof(php_conf), "%s/php-fpm.conf", guest->run_dir);
-    ret = server_start(guest, "php-fpm", php, err);
-    return ret < 0 ? ret : server_start(guest, "nginx", nginx, err);
+    return nginx_guest_configure(guest, true, values, VT_COUNT(values), err);
 }
 
 static int ready(struct role_guest *guest, struct vt_error *err)
 {
-    return probe_http(guest->address, WEB_ORIGIN_PORT, PROBE_PAGE, NULL, err);
-}
+    int ret = nginx_guest_php_listens(guest, err);
 
-static const struct role_log logs[] = {
-    {"nginx.error", "error.log"},
-    {"nginx.requests", "requests.log"},
-    {"php.error", "php.log"},
-    {NULL, NULL},
-};
+    return ret < 0 ? ret : probe_http(guest->address, WEB_ORIGIN_PORT, PROBE_PAGE, NULL, err);
+}
 
 const struct role_guest_ops role_infra_guest = {
     .prepare = prepare,
-    .start = start,
+    .start = nginx_guest_start_php,
     .ready = ready,
-    .check = server_nginx_facts,
-    .logs = logs,
+    .check = nginx_guest_facts,
+    .logs = nginx_guest_php_logs,
 };
