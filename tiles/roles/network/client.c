@@ -21,7 +21,7 @@
 #define GRACE_NS (8 * VT_NS_PER_S)
 
 static const char *const peers[] = {"netserver", NULL};
-static const char *const operations[] = {[PROBE_PING] = "ping", [PROBE_STREAM] = "stream"};
+static const char *const operations[] = {[NETCLIENT_PING] = "ping", [NETCLIENT_STREAM] = "stream"};
 
 struct client {
     const struct role_work *work;
@@ -54,7 +54,7 @@ static void tell_pings(struct client *c, unsigned second, unsigned n, const int6
 {
     for (unsigned i = 0; i < n; i++) {
         struct role_done done = {
-            .operation = PROBE_PING,
+            .operation = NETCLIENT_PING,
             .intended_ns = pace_intended_ns(&c->pings, (uint64_t)second * n + i),
             .lag_ns = lag_ns,
             .response_ns = trips_ns[i],
@@ -108,7 +108,7 @@ static void tell_stream(struct client *c, unsigned from, unsigned n,
     for (unsigned i = 0; i < n; i++) {
         bool there = i < nseconds && seconds[i].length_ns > 0;
         struct role_done done = {
-            .operation = PROBE_STREAM,
+            .operation = NETCLIENT_STREAM,
             .intended_ns = pace_intended_ns(&c->stream, from + i),
             .lag_ns = lag_ns,
             .response_ns = there ? seconds[i].length_ns : 0,
@@ -205,8 +205,8 @@ static int work(struct role_guest *guest, const struct role_work *work, struct v
 
     if (!c.server)
         return vt_error_set(err, VT_KIND_CONFIG, -ENOENT, "netclient has no netserver");
-    probes_pace(work->jobs, &work->times, PROBE_PING, &c.pings);
-    probes_pace(work->jobs, &work->times, PROBE_STREAM, &c.stream);
+    probes_pace(work->jobs, &work->times, NETCLIENT_PING, &c.pings);
+    probes_pace(work->jobs, &work->times, NETCLIENT_STREAM, &c.stream);
     ret = pthread_create(&thread, NULL, stream, &c);
     if (ret != 0)
         return vt_error_errno(err, VT_KIND_INFRA, ret, "start the stream");
@@ -245,6 +245,6 @@ const struct role role_netclient = {
     .peers = peers,
     .guest = &role_netclient_guest,
     .operations = operations,
-    .noperations = PROBE_KINDS,
+    .noperations = NETCLIENT_OPERATIONS,
     .due = probes_due,
 };

@@ -15,12 +15,12 @@
 #define TRIP_MAX_MS 3600000.0
 #define BYTES_MAX (INT64_C(1) << 50)
 
-void probes_pace(const struct spec_jobs *jobs, const struct role_times *times, enum probe_kind kind,
-                 struct pace *ret)
+void probes_pace(const struct spec_jobs *jobs, const struct role_times *times,
+                 enum netclient_operation operation, struct pace *ret)
 {
     int64_t rate = (jobs->rate + MILLION / 2) / MILLION;
 
-    if (kind == PROBE_STREAM || rate < 1)
+    if (operation == NETCLIENT_STREAM || rate < 1)
         rate = 1;
     if (rate > PROBES_PINGS_MAX)
         rate = PROBES_PINGS_MAX;
@@ -36,7 +36,7 @@ uint64_t probes_due(const struct spec_jobs *jobs, const struct role_times *times
 {
     struct pace pace;
 
-    if (operation >= PROBE_KINDS)
+    if (operation >= NETCLIENT_OPERATIONS)
         return 0;
     probes_pace(jobs, times, operation, &pace);
     return pace_due(&pace, from_ns, to_ns);

@@ -14,7 +14,7 @@
 #include "tiles/roles/pace.h"
 #include "tiles/roles/role.h"
 
-enum probe_kind { PROBE_PING, PROBE_STREAM, PROBE_KINDS };
+enum netclient_operation { NETCLIENT_PING, NETCLIENT_STREAM, NETCLIENT_OPERATIONS };
 
 #define PROBES_PINGS_MAX 100 /* a second */
 #define PROBES_STREAM_S 60   /* at least; the last one is shorter than twice that */
@@ -22,9 +22,9 @@ enum probe_kind { PROBE_PING, PROBE_STREAM, PROBE_KINDS };
 #define PROBES_IPERF_BYTES_MAX (1U << 20)
 #define PROBES_READY_NS (20 * VT_NS_PER_S) /* that a try before the load may take */
 
-/* What is due of a kind. Whole pings a second, at least one. */
-void probes_pace(const struct spec_jobs *jobs, const struct role_times *times, enum probe_kind kind,
-                 struct pace *ret);
+/* What is due of an operation. Whole pings a second, at least one. */
+void probes_pace(const struct spec_jobs *jobs, const struct role_times *times,
+                 enum netclient_operation operation, struct pace *ret);
 uint64_t probes_due(const struct spec_jobs *jobs, const struct role_times *times,
                     unsigned operation, int64_t from_ns, int64_t to_ns);
 /* Seconds of the next stream when so many are left. */
