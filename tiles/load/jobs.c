@@ -6,43 +6,27 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "tiles/load/order_numbers.h"
 
-#define HOUR_NS (3600 * VT_NS_PER_S)
-#define LENGTH_MAX_NS (24 * 11 * HOUR_NS)
-#define RATE_MAX INT64_C(1000000000000) /* a million a second, in millionths */
-#define BYTES_MAX (INT64_C(1) << 40)
-#define MILLION 1000000
-
-/* The numbers that are carried, in one place for both ways. */
-static const struct {
-    const char *key;
-    size_t offset;
-    int64_t min, max;
-} numbers[] = {
-    {"rate", offsetof(struct spec_jobs, rate), 1, RATE_MAX},
-    {"window_ns", offsetof(struct spec_jobs, window_ns), 0, LENGTH_MAX_NS},
-    {"late_share", offsetof(struct spec_jobs, late_share), 0, MILLION},
-    {"compress_bytes", offsetof(struct spec_jobs, compress_bytes), 0, BYTES_MAX},
-    {"compile_functions", offsetof(struct spec_jobs, compile_functions), 0, MILLION},
-    {"read_share", offsetof(struct spec_jobs, read_share), 0, MILLION},
-    {"block_bytes", offsetof(struct spec_jobs, block_bytes), 0, BYTES_MAX},
-    {"stream_rate", offsetof(struct spec_jobs, stream_rate), 0, RATE_MAX},
-    {"stream_block_bytes", offsetof(struct spec_jobs, stream_block_bytes), 0, BYTES_MAX},
-    {"bytes_per_s", offsetof(struct spec_jobs, bytes_per_s), 0, BYTES_MAX},
+static const struct order_number numbers[] = {
+    {"rate", offsetof(struct spec_jobs, rate), 1, ORDER_RATE_MAX},
+    {"window_ns", offsetof(struct spec_jobs, window_ns), 0, ORDER_LENGTH_MAX_NS},
+    {"late_share", offsetof(struct spec_jobs, late_share), 0, ORDER_MILLION},
+    {"compress_bytes", offsetof(struct spec_jobs, compress_bytes), 0, ORDER_BYTES_MAX},
+    {"compile_functions", offsetof(struct spec_jobs, compile_functions), 0, ORDER_MILLION},
+    {"read_share", offsetof(struct spec_jobs, read_share), 0, ORDER_MILLION},
+    {"block_bytes", offsetof(struct spec_jobs, block_bytes), 0, ORDER_BYTES_MAX},
+    {"stream_rate", offsetof(struct spec_jobs, stream_rate), 0, ORDER_RATE_MAX},
+    {"stream_block_bytes", offsetof(struct spec_jobs, stream_block_bytes), 0, ORDER_BYTES_MAX},
+    {"bytes_per_s", offsetof(struct spec_jobs, bytes_per_s), 0, ORDER_BYTES_MAX},
 };
-
-static int64_t *number_at(const struct spec_jobs *jobs, size_t i)
-{
-    return (int64_t *)((char *)jobs + numbers[i].offset);
-}
 
 /* A rate that --load brought to nothing would be due never, or without end. */
 static int64_t scaled(int64_t rate, int64_t load)
 {
-    int64_t scaled = (int64_t)((__int128)rate * load / MILLION);
+    int64_t scaled = (int64_t)((__int128)rate * load / ORDER_MILLION);
 
     return rate > 0 && scaled == 0 ? 1 : scaled;
 }
@@ -75,15 +59,11 @@ void jobs_order_make(struct jobs_order *order, unsigned tile, const struct spec_
 static json_t *write_jobs(const struct spec_jobs *jobs)
 {
     json_t *json = json_object();
-    bool bad = !json;
 
-    for (size_t i = 0; !bad && i < VT_COUNT(numbers); i++)
-        bad = json_object_set_new(json, numbers[i].key, json_integer(*number_at(jobs, i))) != 0;
-    if (bad) {
-        json_decref(json);
-        json = NULL;
-    }
-    return json;
+    if (order_numbers_write(numbers, VT_COUNT(numbers), jobs, json))
+        return json;
+    json_decref(json);
+    return NULL;
 }
 
 static json_t *write_operations(const struct jobs_order *order, const struct role *role)
@@ -140,7 +120,8 @@ static int read_operations(const json_t *json, const struct role *role, struct j
             ret = vt_error_refuse(err, "operation %u of %s is %s, not '%.40s'", i, role->name,
                                   role->operations[i], name);
         if (ret == 0)
-            ret = vt_json_get_int(item, "good_limit_ns", 1, HOUR_NS, &order->good_limit_ns[i], err);
+            ret = vt_json_get_int(item, "good_limit_ns", 1, ORDER_HOUR_NS, &order->good_limit_ns[i],
+                                  err);
         if (ret == 0)
             ret = vt_json_get_bool(item, "rated", &order->rated[i], err);
     }
@@ -164,16 +145,16 @@ static int read_order(const json_t *json, struct jobs_order *order, struct vt_er
         !vt_text_copy(order->role, sizeof(order->role), name))
         return vt_error_refuse(err, "no role '%.40s' that makes load for itself", name);
     order->tile = (unsigned)tile;
-    ret = vt_json_get_int(json, "ramp_ns", 0, LENGTH_MAX_NS, &order->times.ramp_ns, err);
+    ret = vt_json_get_int(json, "ramp_ns", 0, ORDER_LENGTH_MAX_NS, &order->times.ramp_ns, err);
     if (ret == 0)
-        ret = vt_json_get_int(json, "warm_ns", 0, LENGTH_MAX_NS, &order->times.warm_ns, err);
+        ret = vt_json_get_int(json, "warm_ns", 0, ORDER_LENGTH_MAX_NS, &order->times.warm_ns, err);
     if (ret == 0)
-        ret = vt_json_get_int(json, "measure_ns", 1, LENGTH_MAX_NS, &order->times.measure_ns, err);
+        ret = vt_json_get_int(json, "measure_ns", 1, ORDER_LENGTH_MAX_NS, &order->times.measure_ns,
+                              err);
     if (ret == 0)
         ret = vt_json_get_object(json, "jobs", &jobs, err);
-    for (size_t i = 0; ret == 0 && i < VT_COUNT(numbers); i++)
-        ret = vt_json_get_int(jobs, numbers[i].key, numbers[i].min, numbers[i].max,
-                              number_at(&order->jobs, i), err);
+    if (ret == 0)
+        ret = order_numbers_read(numbers, VT_COUNT(numbers), jobs, &order->jobs, err);
     if (ret < 0)
         return ret;
     missing = role->check_jobs ? role->check_jobs(&order->jobs) : NULL;

@@ -6,37 +6,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/json.h"
+#include "base/scope.h"
+#include "tiles/load/order_numbers.h"
 #include "tiles/roles/role.h"
 
-#define HOUR_NS (3600 * VT_NS_PER_S)
-#define LENGTH_MAX_NS (24 * 11 * HOUR_NS) /* VT_RECORD_SECONDS_MAX and some */
-#define RATE_MAX INT64_C(1000000000000)   /* a million a second, in millionths */
 #define CONNECTIONS_MAX 65536
-#define MILLION 1000000
-#define BYTES_PER_S_MAX (INT64_C(1) << 40)
 
-/* The numbers of a load section that are carried, in one place for both ways. */
-static const struct {
-    const char *key;
-    size_t offset;
-    int64_t min, max;
-} numbers[] = {
+static const struct order_number load_numbers[] = {
     {"connections", offsetof(struct spec_load, connections), 1, CONNECTIONS_MAX},
-    {"timeout_ns", offsetof(struct spec_load, timeout_ns), 1, HOUR_NS},
-    {"think_mean_ns", offsetof(struct spec_load, think_mean_ns), 0, HOUR_NS},
-    {"think_max_ns", offsetof(struct spec_load, think_max_ns), 0, HOUR_NS},
-    {"think_share", offsetof(struct spec_load, think_share), 0, MILLION},
-    {"expected_ns", offsetof(struct spec_load, expected_ns), 0, HOUR_NS},
-    {"good_limit_ns", offsetof(struct spec_load, good_limit_ns), 1, HOUR_NS},
+    {"timeout_ns", offsetof(struct spec_load, timeout_ns), 1, ORDER_HOUR_NS},
+    {"think_mean_ns", offsetof(struct spec_load, think_mean_ns), 0, ORDER_HOUR_NS},
+    {"think_max_ns", offsetof(struct spec_load, think_max_ns), 0, ORDER_HOUR_NS},
+    {"think_share", offsetof(struct spec_load, think_share), 0, ORDER_MILLION},
+    {"expected_ns", offsetof(struct spec_load, expected_ns), 0, ORDER_HOUR_NS},
+    {"good_limit_ns", offsetof(struct spec_load, good_limit_ns), 1, ORDER_HOUR_NS},
 };
-#define NNUMBERS (sizeof(numbers) / sizeof(numbers[0]))
-
-static int64_t *number_at(const struct spec_load *load, size_t i)
-{
-    return (int64_t *)((char *)load + numbers[i].offset);
-}
+static const struct order_number operation_numbers[] = {
+    {"good_limit_ns", offsetof(struct spec_operation, good_limit_ns), 1, ORDER_HOUR_NS},
+    {"min_bytes_per_s_95", offsetof(struct spec_operation, min_bytes_per_s[0]), 0, ORDER_BYTES_MAX},
+    {"min_bytes_per_s_99", offsetof(struct spec_operation, min_bytes_per_s[1]), 0, ORDER_BYTES_MAX},
+};
 
 void load_order_segments(struct load_order *order, const struct spec_preset *preset)
 {
@@ -50,20 +40,21 @@ void load_order_segments(struct load_order *order, const struct spec_preset *pre
 
 static json_t *write_operation(const struct spec_operation *operation)
 {
-    return json_pack("{s:s, s:I, s:I, s:I}", "name", operation->name, "good_limit_ns",
-                     (json_int_t)operation->good_limit_ns, "min_bytes_per_s_95",
-                     (json_int_t)operation->min_bytes_per_s[0], "min_bytes_per_s_99",
-                     (json_int_t)operation->min_bytes_per_s[1]);
+    json_t *json = json_pack("{s:s}", "name", operation->name);
+
+    if (order_numbers_write(operation_numbers, VT_COUNT(operation_numbers), operation, json))
+        return json;
+    json_decref(json);
+    return NULL;
 }
 
 static json_t *write_load(const struct spec_load *load)
 {
     json_t *json = json_pack("{s:i}", "loop", load->loop);
     json_t *operations = json_array();
-    bool bad = !json || !operations;
+    bool bad =
+        !operations || !order_numbers_write(load_numbers, VT_COUNT(load_numbers), load, json);
 
-    for (size_t i = 0; !bad && i < NNUMBERS; i++)
-        bad = json_object_set_new(json, numbers[i].key, json_integer(*number_at(load, i))) != 0;
     for (size_t i = 0; !bad && i < load->noperations; i++)
         bad = json_array_append_new(operations, write_operation(&load->operations[i])) != 0;
     if (bad || json_object_set(json, "operations", operations) != 0) {
@@ -125,14 +116,8 @@ static int read_operations(const json_t *json, const struct driver *driver, stru
 
         ret = read_text(item, "name", operation->name, sizeof(operation->name), err);
         if (ret == 0)
-            ret =
-                vt_json_get_int(item, "good_limit_ns", 1, HOUR_NS, &operation->good_limit_ns, err);
-        if (ret == 0)
-            ret = vt_json_get_int(item, "min_bytes_per_s_95", 0, BYTES_PER_S_MAX,
-                                  &operation->min_bytes_per_s[0], err);
-        if (ret == 0)
-            ret = vt_json_get_int(item, "min_bytes_per_s_99", 0, BYTES_PER_S_MAX,
-                                  &operation->min_bytes_per_s[1], err);
+            ret = order_numbers_read(operation_numbers, VT_COUNT(operation_numbers), item,
+                                     operation, err);
         for (unsigned o = 0; ret == 0 && o < driver->noperations; o++)
             known |= !strcmp(driver->operations[o], operation->name);
         if (ret == 0 && !known)
@@ -153,9 +138,7 @@ static int read_load(const json_t *order, const struct driver *driver, struct sp
     if (ret < 0)
         return ret;
     load->loop = (int)loop;
-    for (size_t i = 0; ret == 0 && i < NNUMBERS; i++)
-        ret = vt_json_get_int(json, numbers[i].key, numbers[i].min, numbers[i].max,
-                              number_at(load, i), err);
+    ret = order_numbers_read(load_numbers, VT_COUNT(load_numbers), json, load, err);
     return ret < 0 ? ret : read_operations(json, driver, load, err);
 }
 
@@ -171,7 +154,7 @@ static int read_segments(const json_t *json, struct load_order *order, struct vt
         struct schedule_segment *segment = &order->segments[order->nsegments++];
         const json_t *item = json_array_get(array, i);
 
-        ret = vt_json_get_int(item, "length_ns", 0, LENGTH_MAX_NS, &segment->length_ns, err);
+        ret = vt_json_get_int(item, "length_ns", 0, ORDER_LENGTH_MAX_NS, &segment->length_ns, err);
         segment->ramp = json_is_true(json_object_get(item, "ramp"));
         sum_ns += segment->length_ns;
     }
@@ -219,11 +202,11 @@ int load_order_read(const json_t *json, struct load_order *ret, struct vt_error 
     if (code == 0)
         code = read_seed(json, &order.seed, err);
     if (code == 0)
-        code = vt_json_get_int(json, "rate", 1, RATE_MAX, &order.rate, err);
+        code = vt_json_get_int(json, "rate", 1, ORDER_RATE_MAX, &order.rate, err);
     if (code == 0)
         code = read_segments(json, &order, err);
     if (code == 0)
-        code = vt_json_get_int(json, "drain_ns", 0, HOUR_NS, &order.drain_ns, err);
+        code = vt_json_get_int(json, "drain_ns", 0, ORDER_HOUR_NS, &order.drain_ns, err);
     if (code == 0)
         code = vt_json_get_object(json, "target", &target, err);
     if (code == 0)
