@@ -82,18 +82,9 @@ void init_load_data_modules(bool wanted)
 static bool has_serial(const char *disk, const char *serial)
 {
     char path[300], text[64];
-    ssize_t n;
 
     snprintf(path, sizeof path, "/sys/block/%.255s/serial", disk);
-    VT_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    n = read(fd, text, sizeof text - 1);
-    if (n < 0)
-        return false;
-    text[n] = '\0';
-    text[strcspn(text, "\n")] = '\0';
-    return strcmp(text, serial) == 0;
+    return init_read_attribute(path, text, sizeof text) && strcmp(text, serial) == 0;
 }
 
 static bool find_disk(const char *serial, char path[INIT_DISK_PATH_MAX])

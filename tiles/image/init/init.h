@@ -24,6 +24,10 @@ void init_log(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* The same and then power off: a guest that cannot serve must end, not linger. errnum 0: none. */
 void init_die(int errnum, const char *fmt, ...) __attribute__((noreturn, format(printf, 2, 3)));
 
+/* attribute.c: a file of /sys, without its line's end; at most size - 1 bytes. False: there is
+ * none. */
+bool init_read_attribute(const char *path, char *text, size_t size);
+
 /* root.c: mount points of the initramfs, then the guest's root. */
 void init_mount_early(void);
 /* packages, roles: block devices. Afterwards the process stands in the new root. */

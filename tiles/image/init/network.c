@@ -73,14 +73,9 @@ static void set_gateway(int fd, const char *gateway)
 static bool has_mac(const char *name, const char *mac)
 {
     char path[300], text[32];
-    ssize_t n;
 
     snprintf(path, sizeof path, "/sys/class/net/%.255s/address", name);
-    VT_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    n = read(fd, text, sizeof text - 1);
-    return n == 18 && memcmp(text, mac, 17) == 0;
+    return init_read_attribute(path, text, sizeof text) && strcmp(text, mac) == 0;
 }
 
 static void find_interface(const char *mac, char name[IFNAMSIZ])
