@@ -85,10 +85,13 @@ static int set_work(struct guest *g, struct vt_error *err)
     };
     for (unsigned i = 0; i < g->work.ntiles; i++)
         g->work.tiles[i] = g->conf->tile + i;
-    for (size_t i = 0; i < g->conf->n_peers && g->work.npeers < ROLE_PEERS_MAX; i++) {
+    for (size_t i = 0; rc == 0 && i < g->conf->n_peers; i++) {
         struct role_peer *peer = &g->work.peers[g->work.npeers];
         if (!role_find(g->conf->peers[i].name))
             continue; /* a host name that is no role's */
+        if (g->work.npeers == ROLE_PEERS_MAX)
+            return vt_error_set(err, VT_KIND_CONFIG, -E2BIG, "more than %d VMs of other roles",
+                                ROLE_PEERS_MAX);
         vt_text_copy(peer->role, sizeof peer->role, g->conf->peers[i].name);
         vt_text_copy(peer->address, sizeof peer->address, g->conf->peers[i].address);
         g->work.npeers++;

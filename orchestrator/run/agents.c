@@ -195,7 +195,7 @@ static int fill_peers(const struct run *run, const struct run_vm *vm, struct vt_
         const struct run_vm *peer = &run->vms[i];
         struct vt_confdisk_peer *to = &conf->peers[conf->n_peers];
 
-        if (!run_vm_serves(peer, vm->tile))
+        if (!run_vm_knows(vm, peer))
             continue;
         if (conf->n_peers == VT_CONFDISK_PEERS_MAX)
             return vt_error_set(err, VT_KIND_CONFIG, -E2BIG, "tile %u has too many VMs", vm->tile);

@@ -265,6 +265,20 @@ bool run_vm_serves(const struct run_vm *vm, unsigned tile)
     return tile >= vm->tile && tile < vm->tile + vm->ntiles;
 }
 
+static bool needs(const struct role *role, const struct role *other)
+{
+    for (const char *const *peer = role->peers; *peer; peer++)
+        if (strcmp(*peer, other->name) == 0)
+            return true;
+    return false;
+}
+
+bool run_vm_knows(const struct run_vm *vm, const struct run_vm *peer)
+{
+    return run_vm_serves(peer, vm->tile) ||
+           (run_vm_serves(vm, peer->tile) && needs(peer->role, vm->role));
+}
+
 int run_plan(struct run *run, struct vt_error *err)
 {
     int ret = plan_folders(run, err);

@@ -129,6 +129,9 @@ void run_fill_needs(const struct spec *spec, enum vt_accel accel, unsigned tiles
 
 /* Whether that VM is one of the tile's. */
 bool run_vm_serves(const struct run_vm *vm, unsigned tile);
+/* Whether a VM's guest is told of that one: all of its tile; and of the other tiles that a shared
+ * VM serves those that need it, since it lets in nobody else. */
+bool run_vm_knows(const struct run_vm *vm, const struct run_vm *peer);
 
 /* Emits a note, a warning or an error from the controller. */
 void run_note(struct run *run, enum vt_event_level level, const char *fmt, ...)

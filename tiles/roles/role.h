@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "tiles/load/driver.h"
 
-#define ROLE_PEERS_MAX 8
+#define ROLE_PEERS_MAX 16 /* a VM of each role, and 3 applications more of a shared database */
 #define ROLE_CHILDREN_MAX 8
 #define ROLE_SHARED_MAX 4
 

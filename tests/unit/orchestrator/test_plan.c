@@ -132,6 +132,37 @@ static void numbers_of_vms(void **state)
     }
 }
 
+/* A database lets in whom it was told of: the applications of all its tiles, and of no other. */
+static void a_shared_database_knows_its_applications(void **state)
+{
+    (void)state;
+    for (unsigned share = 1; share <= 4; share++) {
+        struct run *run = plan(5, share, VT_ACCEL_TCG);
+
+        for (unsigned i = 0; i < run->nvms; i++) {
+            const struct run_vm *vm = &run->vms[i];
+            unsigned n = 0;
+
+            for (unsigned j = 0; j < run->nvms; j++) {
+                const struct run_vm *peer = &run->vms[j];
+                bool knows = run_vm_knows(vm, peer);
+
+                n += knows;
+                if (is(vm, "database") && is(peer, "app"))
+                    assert_int_equal(knows, run_vm_serves(vm, peer->tile));
+                else if (is(peer, "database"))
+                    assert_int_equal(knows, run_vm_serves(peer, vm->tile));
+                else
+                    assert_int_equal(knows, peer->tile == vm->tile);
+            }
+            assert_true(n <= ROLE_PEERS_MAX);
+            if (is(vm, "app"))
+                assert_int_equal(n, 6);
+        }
+        drop(run);
+    }
+}
+
 static void a_published_run_has_156_vms_without_sharing_and_137_with(void **state)
 {
     struct run *own = plan(26, 1, VT_ACCEL_KVM), *shared = plan(26, 4, VT_ACCEL_KVM);
@@ -204,6 +235,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_of_vms),
+        cmocka_unit_test(a_shared_database_knows_its_applications),
         cmocka_unit_test(a_published_run_has_156_vms_without_sharing_and_137_with),
         cmocka_unit_test(data_disks),
         cmocka_unit_test(the_same_run_gives_the_same_plan),
