@@ -54,6 +54,18 @@ static int number_param(const struct guest *g, const char *name, int64_t max, in
     return vt_error_wrap(err, "param.%s of the configuration", name);
 }
 
+/* "app", or "app-2" of another tile; NULL: no role's. */
+static const struct role *peer_role(const char *name)
+{
+    char role[sizeof((struct vt_confdisk_peer *)0)->name];
+    char *dash;
+    vt_text_copy(role, sizeof role, name);
+    dash = strrchr(role, '-');
+    if (dash && dash[1] && strspn(dash + 1, "0123456789") == strlen(dash + 1))
+        *dash = '\0';
+    return role_find(role);
+}
+
 static int set_work(struct guest *g, struct vt_error *err)
 {
     int64_t seed = 0, data_bytes = 0, vcpus = sysconf(_SC_NPROCESSORS_ONLN), log_requests = 0;
@@ -87,12 +99,12 @@ static int set_work(struct guest *g, struct vt_error *err)
         g->work.tiles[i] = g->conf->tile + i;
     for (size_t i = 0; rc == 0 && i < g->conf->n_peers; i++) {
         struct role_peer *peer = &g->work.peers[g->work.npeers];
-        if (!role_find(g->conf->peers[i].name))
+        if (!peer_role(g->conf->peers[i].name))
             continue; /* a host name that is no role's */
         if (g->work.npeers == ROLE_PEERS_MAX)
             return vt_error_set(err, VT_KIND_CONFIG, -E2BIG, "more than %d VMs of other roles",
                                 ROLE_PEERS_MAX);
-        vt_text_copy(peer->role, sizeof peer->role, g->conf->peers[i].name);
+        vt_text_copy(peer->role, sizeof peer->role, peer_role(g->conf->peers[i].name)->name);
         vt_text_copy(peer->address, sizeof peer->address, g->conf->peers[i].address);
         g->work.npeers++;
     }
