@@ -94,10 +94,11 @@ int jobs_start(struct jobs *jobs, const struct role_guest *guest, const json_t *
 {
     struct jobs_order order;
     const json_t *json = NULL;
-    int64_t t0_ns = 0;
+    int64_t t0_ns = 0, from_s = 0;
+    bool resumed = false;
     if (jobs->state != JOBS_NONE)
         return vt_error_set(err, VT_KIND_INFRA, -EBUSY, "%s is at work", jobs->role->name);
-    int rc = wire_t0_read(params, &t0_ns, err);
+    int rc = wire_work_read(params, &t0_ns, &resumed, &from_s, err);
     if (rc == 0)
         rc = vt_json_get_object(params, "order", &json, err);
     if (rc == 0)
@@ -108,6 +109,7 @@ int jobs_start(struct jobs *jobs, const struct role_guest *guest, const json_t *
         rc = tally_init(&jobs->tally, jobs->role, &order, err);
     if (rc < 0)
         return rc;
+    tally_skip(&jobs->tally, from_s);
     json_decref(jobs->facts);
     jobs->facts = json_object();
     jobs->guest = *guest;
@@ -116,6 +118,8 @@ int jobs_start(struct jobs *jobs, const struct role_guest *guest, const json_t *
     vt_error_clear(&jobs->err);
     jobs->work = (struct role_work){
         .t0_ns = t0_ns,
+        .resumed = resumed,
+        .from_ns = from_s * VT_NS_PER_S,
         .times = order.times,
         .jobs = &jobs->tally.order.jobs,
         .facts = jobs->facts,

@@ -31,6 +31,12 @@ int tally_init(struct tally *t, const struct role *role, const struct jobs_order
     return 0;
 }
 
+void tally_skip(struct tally *t, int64_t second)
+{
+    t->next_second = second;
+    t->from_ns = second * VT_NS_PER_S;
+}
+
 void tally_dispose(struct tally *t)
 {
     if (!t->bin)
@@ -84,7 +90,7 @@ static enum step_outcome outcome_of(const struct tally *t, const struct role_don
 
 void tally_add(struct tally *t, const struct role_done *done)
 {
-    if (done->operation >= t->role->noperations)
+    if (done->operation >= t->role->noperations || done->intended_ns < t->from_ns)
         return;
     const struct tally_done kept = {
         .second = done->intended_ns / VT_NS_PER_S,

@@ -21,7 +21,7 @@ struct recorder_bin;
 struct tally {
     const struct role *role;
     struct jobs_order order;
-    int64_t until_ns; /* since T0: what is intended later is not counted */
+    int64_t from_ns, until_ns; /* since T0: what is intended before or after is not counted */
     struct vt_record_totals totals;
     /* private */
     pthread_mutex_t lock; /* of all below and of totals */
@@ -36,6 +36,8 @@ struct tally {
 
 int tally_init(struct tally *tally, const struct role *role, const struct jobs_order *order,
                struct vt_error *err);
+/* Before anything was told: leaves out the seconds before that one. */
+void tally_skip(struct tally *tally, int64_t second);
 void tally_dispose(struct tally *tally);
 /* From any thread. */
 void tally_add(struct tally *tally, const struct role_done *done);

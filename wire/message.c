@@ -207,6 +207,24 @@ int wire_t0_read(const json_t *params, int64_t *ret_ns, struct vt_error *err)
                            now_ns + T0_AHEAD_NS, ret_ns, err);
 }
 
+/* Work that goes on after its guest was restarted began longer ago, perhaps before that guest's
+ * clock. */
+int wire_work_read(const json_t *params, int64_t *ret_t0_ns, bool *ret_resumed, int64_t *ret_from_s,
+                   struct vt_error *err)
+{
+    const int64_t now_ns = vt_clock_now_ns();
+    int ret;
+    *ret_from_s = 0;
+    *ret_resumed = json_object_get(params, "from_s") != NULL;
+    if (!*ret_resumed)
+        return wire_t0_read(params, ret_t0_ns, err);
+    ret = vt_json_get_int(params, "from_s", 0, VT_RECORD_SECONDS_MAX, ret_from_s, err);
+    if (ret == 0)
+        ret = vt_json_get_int(params, "t0_ns", now_ns - VT_RECORD_SECONDS_MAX * VT_NS_PER_S,
+                              now_ns + T0_AHEAD_NS, ret_t0_ns, err);
+    return ret;
+}
+
 json_t *wire_totals_write(const struct vt_record_totals *totals)
 {
     json_t *json = json_pack("{s:i, s:s, s:s}", "tile", (int)totals->tile, "role", totals->role,

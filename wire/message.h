@@ -99,6 +99,10 @@ int wire_sample_read(const struct wire_frame *frame, int64_t *ret_t_ns, json_t *
 /* t0_ns of load.start and of work: seconds late or an hour ahead at most, beyond that a clock went
  * wrong. */
 int wire_t0_read(const json_t *params, int64_t *ret_ns, struct vt_error *err);
+/* Of a call of work: T0 as above, and from_s: the first second, since T0, that is asked for. Where
+ * it is given, the guest was restarted: T0 may be as long ago as a run is, and negative. */
+int wire_work_read(const json_t *params, int64_t *ret_t0_ns, bool *ret_resumed, int64_t *ret_from_s,
+                   struct vt_error *err);
 
 /* Totals of one role's load, as the member "totals" of load.finished. */
 json_t *wire_totals_write(const struct vt_record_totals *totals); /* NULL: out of memory */

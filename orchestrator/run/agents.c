@@ -116,10 +116,11 @@ static void sample(void *ctx, const char *agent, int64_t time_ns, const char *se
     vt_bus_emit(&run->bus, &event);
 }
 
-static void load(void *ctx, const char *agent, unsigned tile, const char *role,
-                 const struct vt_load_second *second)
+static void load_second(void *ctx, const char *agent, unsigned tile, const char *role,
+                        const struct vt_load_second *second)
 {
     struct run *run = ctx;
+    struct run_load *load = run_find_load(run, tile, role);
     const struct vt_event event = {
         .type = VT_EVENT_LOAD,
         .time_ns = vt_clock_now_ns(),
@@ -129,7 +130,7 @@ static void load(void *ctx, const char *agent, unsigned tile, const char *role,
         .load = second,
     };
 
-    if (run_find_load(run, tile, role))
+    if (load && run_take_second(load, second))
         vt_bus_emit(&run->bus, &event);
 }
 
@@ -153,7 +154,7 @@ static const struct hub_events events = {
     .agent_lost = agent_lost,
     .agent_event = agent_event,
     .sample = sample,
-    .load = load,
+    .load = load_second,
     .log = guest_log,
     .refused = refused,
 };
@@ -199,7 +200,8 @@ static int fill_peers(const struct run *run, const struct run_vm *vm, struct vt_
             continue;
         if (conf->n_peers == VT_CONFDISK_PEERS_MAX)
             return vt_error_set(err, VT_KIND_CONFIG, -E2BIG, "tile %u has too many VMs", vm->tile);
-        vt_text_copy(to->name, sizeof(to->name), peer->role->name);
+        vt_text_copy(to->name, sizeof(to->name),
+                     run_vm_serves(peer, vm->tile) ? peer->role->name : peer->agent);
         vt_text_copy(to->address, sizeof(to->address), peer->address);
         conf->n_peers++;
     }

@@ -95,7 +95,33 @@ int run_prepare_work(struct run *run, const struct run_load *load, struct vt_err
     return ret < 0 ? ret : hub_admit_load(run->hub, vm->agent, vm->tile, vm->role->name, err);
 }
 
-static int start_work(struct run *run, struct run_load *load, struct vt_error *err)
+/* Seconds come in order, each with its operations in the role's. */
+bool run_take_second(struct run_load *load, const struct vt_load_second *second)
+{
+    struct vt_record_totals *told = &load->told;
+    unsigned noperations, operation = 0;
+    const char *const *operations = role_operations(load->vm->role, &noperations);
+
+    while (operation < noperations && strcmp(operations[operation], second->operation) != 0)
+        operation++;
+    if (load->noperations > 0 &&
+        (second->second < load->second ||
+         (second->second == load->second && operation < load->noperations)))
+        return !load->vm->spec->works;
+    load->second = second->second;
+    load->noperations = operation + 1;
+    told->intended += second->intended;
+    told->good += second->good;
+    told->slow += second->slow;
+    told->wrong += second->wrong;
+    told->failed += second->failed;
+    return true;
+}
+
+/* from_s: -1 at first, else the first second that has not come whole. */
+static int call_work(struct run *run, struct run_load *load, int64_t from_s,
+                     void (*done)(void *ctx, const json_t *result, const struct vt_error *err),
+                     struct vt_error *err)
 {
     const struct run_vm *vm = load->vm;
     int64_t offset_ns = 0, rtt_ns = 0;
@@ -109,11 +135,45 @@ static int start_work(struct run *run, struct run_load *load, struct vt_error *e
     work_order(run, load, &order);
     t0_ns = run->t0_ns + offset_ns;
     params = json_pack("{s:I, s:o}", "t0_ns", t0_ns, "order", jobs_order_write(&order, err));
-    if (!params)
-        return vt_error_no_memory(err, "start the work of %s", vm->agent);
-    ret = hub_call(run->hub, vm->agent, "work", params, CALL_TIMEOUT_NS, call_failed, load, err);
+    if (!params ||
+        (from_s >= 0 && json_object_set_new(params, "from_s", json_integer(from_s)) != 0))
+        ret = vt_error_no_memory(err, "start the work of %s", vm->agent);
+    else
+        ret = hub_call(run->hub, vm->agent, "work", params, CALL_TIMEOUT_NS, done, load, err);
     json_decref(params);
     return ret;
+}
+
+static int start_work(struct run *run, struct run_load *load, struct vt_error *err)
+{
+    return call_work(run, load, -1, call_failed, err);
+}
+
+static void not_resumed(struct run_load *load, const struct vt_error *err)
+{
+    run_note(load->vm->run, VT_LEVEL_WARNING, "%s does not go on with its work: %s",
+             load->vm->agent, err->text);
+    run_end_load(load);
+}
+
+static void resumed(void *ctx, const json_t *result, const struct vt_error *err)
+{
+    struct run_load *load = ctx;
+
+    (void)result;
+    /* Restarted once more: then it is that restart's matter. */
+    if (err && !load->finished && !load->vm->restarting)
+        not_resumed(load, err);
+}
+
+void run_resume_work(struct run_load *load)
+{
+    bool whole = load->noperations == load->vm->role->noperations;
+    struct vt_error err = VT_ERROR_INIT;
+
+    load->resumed = true;
+    if (call_work(load->vm->run, load, load->second + whole, resumed, &err) < 0)
+        not_resumed(load, &err);
 }
 
 static int stop_work(struct run *run, struct run_load *load, struct vt_error *err)
@@ -219,12 +279,25 @@ static int start_measure(struct run *run, struct vt_error *err)
         err);
 }
 
+/* A guest that is not back by now says nothing more of its work. */
+static void drain_over(struct vt_timer *timer, int64_t now_ns)
+{
+    struct run *run = timer->ctx;
+
+    (void)now_ns;
+    for (unsigned i = 0; i < run->nloads; i++)
+        if (run->loads[i].vm->restarting && run->loads[i].vm->spec->works)
+            run_end_load(&run->loads[i]);
+}
+
 static int start_drain(struct run *run, struct vt_error *err)
 {
-    (void)err;
-    if (all_finished(run))
+    if (all_finished(run)) {
         phases_done(&run->phases, NULL);
-    return 0;
+        return 0;
+    }
+    run->phase_timer.fire = drain_over;
+    return vt_timer_arm(&run->phase_timer, vt_clock_now_ns() + run->preset->drain_ns, err);
 }
 
 static void late_drain(struct run *run, struct vt_error *err)
@@ -267,6 +340,8 @@ void run_end_load(struct run_load *load)
 {
     struct run *run = load->vm->run;
 
+    if (load->finished)
+        return;
     load->finished = true;
     if (!all_finished(run) ||
         (!phases_in(&run->phases, run_phase_drain.name) && run->phases.interrupts == 0))
@@ -290,6 +365,14 @@ void run_load_finished(struct run *run, const char *agent, const json_t *data)
     if (!load || load->finished ||
         strcmp(agent, load->vm->spec->works ? load->vm->agent : RUN_CLIENT_AGENT) != 0)
         return;
+    if (load->resumed) { /* its guest knows what it did since */
+        struct vt_record_totals since = totals;
+
+        totals = load->told;
+        totals.tile = since.tile;
+        vt_text_copy(totals.role, sizeof(totals.role), since.role);
+        vt_text_copy(totals.first_failure, sizeof(totals.first_failure), since.first_failure);
+    }
     if (!is_whole(run, load, data))
         run_reason(run, "counts-lost", 1, "%s could not count all that it did", agent);
     if (run->record && record_put_totals(run->record, &totals, &err) < 0)

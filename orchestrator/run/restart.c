@@ -27,19 +27,28 @@ static bool load_runs(const struct run *run)
     return false;
 }
 
-/* Load that the guest made by itself ends with it: what was due later is missing in the record, as
- * the verdict says; nothing is to be waited for. */
-static void end_work(struct run_vm *vm)
+/* Load that the guest makes by itself, while more of it is to come; NULL: there is none. */
+static struct run_load *find_work(struct run_vm *vm)
 {
     struct run_load *load = run_find_load(vm->run, vm->tile, vm->role->name);
 
-    if (load && vm->spec->works)
+    return load && vm->spec->works && !load->finished ? load : NULL;
+}
+
+/* Such load ends with its guest: what was due later is missing in the record, as the verdict says;
+ * nothing is to be waited for. */
+static void end_work(struct run_vm *vm)
+{
+    struct run_load *load = find_work(vm);
+
+    if (load)
         run_end_load(load);
 }
 
 static void give_up(struct run_vm *vm, const char *what, const struct vt_error *err)
 {
     vm->restarting = false;
+    end_work(vm);
     run_reason(vm->run, "vm-gone", (double)vm->restarts, "%s: %s: %s", vm->agent, what, err->text);
 }
 
@@ -55,6 +64,8 @@ static void serves(struct run_vm *vm, const struct vt_error *err)
     vm->restarting = false;
     run_note(vm->run, VT_LEVEL_WARNING, "%s serves again, %.1f s after its emulator ended",
              vm->agent, (double)(vt_clock_now_ns() - vm->ended_ns) / VT_NS_PER_S);
+    if (find_work(vm))
+        run_resume_work(find_work(vm));
 }
 
 static void started(struct host *host, void *ctx, const struct host_reply *reply)
@@ -106,7 +117,8 @@ void run_vm_stopped(void *ctx, const char *uuid)
         return;
     }
     vm->ended_ns = vt_clock_now_ns();
-    end_work(vm);
+    if (run->phases.interrupts > 0 || !vm->role->resumes)
+        end_work(vm);
     if (run->phases.interrupts > 0)
         return;
     if (vm->restarts == RESTARTS_MAX) {

@@ -57,6 +57,11 @@ struct run_vm {
 struct run_load {
     struct run_vm *vm;
     bool finished;
+    /* Of load that a guest makes by itself: what came of it so far, for when it is restarted. */
+    bool resumed;
+    int64_t second;       /* of what came last; of its operations the first noperations */
+    unsigned noperations; /* 0: nothing came yet */
+    struct vt_record_totals told;
 };
 
 struct run {

@@ -75,6 +75,10 @@ int run_record_jobs(struct run *run, const struct run_load *load, const struct j
 /* load.c */
 /* data: of load.finished or work.finished. */
 void run_load_finished(struct run *run, const char *agent, const json_t *data);
+/* Whether a second of load is new: a guest that was restarted tells its last one once more. */
+bool run_take_second(struct run_load *load, const struct vt_load_second *second);
+/* Its guest, which makes it by itself, was restarted and serves: it goes on. */
+void run_resume_work(struct run_load *load);
 /* Nothing more comes of it; in drain the last one ends the phase. */
 void run_end_load(struct run_load *load);
 /* Of a role that makes its load by itself: what is due into the record, its guest's admitted. */

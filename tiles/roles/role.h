@@ -68,7 +68,11 @@ struct role_done {
 };
 /* What work() may ask and tell; valid until it returns. */
 struct role_work {
-    int64_t t0_ns; /* vt_clock_now_ns() of this guest */
+    int64_t t0_ns; /* vt_clock_now_ns() of this guest; before its boot it is negative */
+    /* The guest was restarted since T0. What was due before from_ns, since T0, has been counted;
+     * what has been due from then until this work begins has failed. Else false and 0. */
+    bool resumed;
+    int64_t from_ns;
     struct role_times times;
     const struct spec_jobs *jobs; /* rates scaled by --load */
     json_t *facts; /* as those of check(), which tells them; the work thread alone adds to them */
@@ -110,6 +114,7 @@ struct role {
     /* Of work(); a role has a driver or work, not both. */
     const char *const *operations;
     unsigned noperations;
+    bool resumes; /* work() goes on after a restart of its guest, role_work.resumed */
     /* How many of that operation are intended in [from, to) ns since T0. Pure: whoever has the
      * order can count again what was due. */
     uint64_t (*due)(const struct spec_jobs *jobs, const struct role_times *times,

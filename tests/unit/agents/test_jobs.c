@@ -103,6 +103,29 @@ static json_t *params(int64_t measure_ns)
                      jobs_order_write(&order, NULL));
 }
 
+/* As after a restart: T0 before the boot of this guest's clock, the first second counted already.
+ */
+static void test_resumed(void **state)
+{
+    json_t *order = params(S);
+
+    (void)state;
+    json_object_set_new(order, "t0_ns", json_integer(-1000 * S));
+    assert_int_equal(hub_admit_load(rig.hub, "batch-1", 1, "batch", NULL), 0);
+    rig_call(&rig, "work", json_copy(order));
+    assert_non_null(strstr(rig.err.text, "t0_ns"));
+    json_object_set_new(order, "from_s", json_integer(1));
+    rig_call(&rig, "work", order);
+    if (rig.err.code != 0)
+        fail_msg("%s", rig.err.text);
+    rig_run_until(&rig, &rig.events, 1);
+    assert_string_equal(rig.kind, "work.finished");
+    assert_int_equal(rig.seconds, 0);
+    assert_int_equal(
+        json_integer_value(json_object_get(json_object_get(rig.event_data, "totals"), "intended")),
+        0);
+}
+
 static int64_t total(const char *name)
 {
     return json_integer_value(json_object_get(json_object_get(rig.event_data, "totals"), name));
@@ -204,6 +227,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_work, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_resumed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_work_blocks_nobody, setup, teardown),
         cmocka_unit_test_setup_teardown(test_end_while_it_works, setup, teardown),
         cmocka_unit_test_setup_teardown(test_orders_that_are_refused, setup, teardown),

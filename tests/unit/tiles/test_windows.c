@@ -40,6 +40,25 @@ static void test_windows_of_a_standard_run(void **state)
     assert_int_equal(windows_due(&jobs, &standard, 0, 1800 * S, 1801 * S), 9);
 }
 
+/* Where a restarted guest goes on: with the first window that it sees from its beginning. */
+static void test_windows_begun(void **state)
+{
+    static const struct {
+        int64_t at_ns;
+        uint32_t begun;
+    } cases[] = {
+        {-S, 0},         {0, 0},      {10 * S, 0},     {10 * S + 1, 1}, {25 * S, 1},   {30 * S, 1},
+        {30 * S + 1, 2}, {50 * S, 2}, {50 * S + 1, 3}, {70 * S, 3},     {9999 * S, 3},
+    };
+    const struct spec_jobs jobs = {.rate = 1000000, .window_ns = 20 * S};
+    struct windows windows;
+
+    (void)state;
+    windows_make(&jobs, &smoke, &windows); /* at 10, 30 and 50 s */
+    for (size_t i = 0; i < VT_COUNT(cases); i++)
+        assert_int_equal(windows_begun(&windows, cases[i].at_ns), cases[i].begun);
+}
+
 static void test_windows_that_do_not_fit(void **state)
 {
     static const struct {
@@ -110,6 +129,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_windows_of_a_standard_run),
+        cmocka_unit_test(test_windows_begun),
         cmocka_unit_test(test_windows_that_do_not_fit),
         cmocka_unit_test(test_pace_counts_what_it_intends),
         cmocka_unit_test(test_streams_are_whole_accesses_a_second),

@@ -31,6 +31,7 @@ struct batch {
     struct windows windows;
     pthread_mutex_t lock;
     uint32_t window, next_job; /* to be taken next */
+    uint32_t missed;           /* windows */
     json_int_t done, late, failed, wrong, killed_for_memory;
     char first_failure[REASON_MAX];
 };
@@ -308,6 +309,31 @@ static int start_worker(struct worker *worker, struct vt_error *err)
     return 0;
 }
 
+/* The windows that this guest, or the one before its restart, has not seen from their beginning:
+ * what they asked for has failed. */
+static void miss_windows(struct batch *batch)
+{
+    const struct role_work *work = batch->work;
+    struct worker nobody = {.batch = batch};
+    int64_t now_ns = vt_clock_now_ns();
+
+    if (!work->resumed)
+        return;
+    batch->window = windows_begun(&batch->windows, work->from_ns);
+    while (batch->window < windows_begun(&batch->windows, now_ns - work->t0_ns)) {
+        for (uint32_t i = 0; i < batch->windows.jobs; i++) {
+            struct job job = {.worker = &nobody, .window = batch->window, .number = i};
+
+            vt_text_copy(job.reason, sizeof(job.reason),
+                         "missed: its window began before the guest's work did");
+            tell(batch, &job, now_ns);
+            count(batch, &job, false);
+        }
+        batch->window++;
+        batch->missed++;
+    }
+}
+
 static int add_facts(struct batch *batch, json_t *facts, unsigned nworkers, int64_t kills,
                      struct vt_error *err)
 {
@@ -320,6 +346,7 @@ static int add_facts(struct batch *batch, json_t *facts, unsigned nworkers, int6
         {"wrong.jobs", batch->wrong},      {"oom_kills", kills},
         {"memory_bytes", memory_bytes()},  {"workers", nworkers},
         {"windows", batch->windows.count}, {"jobs_a_window", batch->windows.jobs},
+        {"windows_missed", batch->missed},
     };
     bool bad = false;
 
@@ -342,6 +369,7 @@ static int work(struct role_guest *guest, const struct role_work *work, struct v
         return vt_error_no_memory(err, "%u workers", n);
     windows_make(work->jobs, &work->times, &batch.windows);
     pthread_mutex_init(&batch.lock, NULL);
+    miss_windows(&batch);
     for (unsigned i = 0; ret == 0 && i < n; i++) {
         workers[i] = (struct worker){.batch = &batch, .number = i};
         ret = start_worker(&workers[i], err);

@@ -23,6 +23,7 @@ const struct role role_batch = {
     .guest = &role_batch_guest,
     .operations = operations,
     .noperations = BATCH_KINDS,
+    .resumes = true,
     .due = windows_due,
     .check_jobs = check_jobs,
 };

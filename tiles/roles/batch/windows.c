@@ -33,15 +33,14 @@ enum batch_kind windows_kind(uint32_t job)
     return job % BATCH_KINDS;
 }
 
-/* How many windows begin before that. */
-static uint64_t begun(const struct windows *windows, int64_t at_ns)
+uint32_t windows_begun(const struct windows *windows, int64_t at_ns)
 {
     uint64_t n;
 
     if (at_ns <= windows->begin_ns || windows->count == 0)
         return 0;
     n = (uint64_t)((at_ns - windows->begin_ns - 1) / windows->length_ns) + 1;
-    return n < windows->count ? n : windows->count;
+    return n < windows->count ? (uint32_t)n : windows->count;
 }
 
 uint64_t windows_due(const struct spec_jobs *jobs, const struct role_times *times,
@@ -51,8 +50,8 @@ uint64_t windows_due(const struct spec_jobs *jobs, const struct role_times *time
     uint64_t from, to;
 
     windows_make(jobs, times, &windows);
-    from = begun(&windows, from_ns);
-    to = begun(&windows, to_ns);
+    from = windows_begun(&windows, from_ns);
+    to = windows_begun(&windows, to_ns);
     if (to <= from || operation >= BATCH_KINDS)
         return 0;
     return (to - from) * ((windows.jobs + BATCH_KINDS - 1 - operation) / BATCH_KINDS);

@@ -19,6 +19,8 @@ struct windows {
 /* A window longer than the measure phase is as long as that. At least one job of each kind. */
 void windows_make(const struct spec_jobs *jobs, const struct role_times *times,
                   struct windows *ret);
+/* How many begin before that: also the number of the first that does not. */
+uint32_t windows_begun(const struct windows *windows, int64_t at_ns);
 enum batch_kind windows_kind(uint32_t job); /* 0.., within a window */
 uint64_t windows_due(const struct spec_jobs *jobs, const struct role_times *times,
                      unsigned operation, int64_t from_ns, int64_t to_ns);
