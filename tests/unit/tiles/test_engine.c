@@ -5,6 +5,7 @@
 #include <math.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -15,7 +16,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -498,7 +498,7 @@ static void test_unasked_answers(void **state)
  * later. */
 static void serve_in_two(int listener)
 {
-    static const struct timespec think = {.tv_nsec = 300000000}, pause = {.tv_nsec = 100000000};
+    enum { THINK_MS = 300, PAUSE_MS = 100 };
     int fd = accept(listener, NULL, NULL), on = 1;
     char text[512];
     unsigned r;
@@ -514,10 +514,10 @@ static void serve_in_two(int listener)
         if (sscanf(text, "GET /0?r=%u ", &r) != 1)
             break;
         n = snprintf(text, sizeof text, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n%03u", r);
-        nanosleep(&think, NULL);
+        poll(NULL, 0, THINK_MS);
         if (send(fd, text, (size_t)n, MSG_NOSIGNAL) != n)
             break;
-        nanosleep(&pause, NULL);
+        poll(NULL, 0, PAUSE_MS);
         if (send(fd, "\n", 1, MSG_NOSIGNAL) != 1)
             break;
     }
