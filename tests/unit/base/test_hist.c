@@ -221,8 +221,8 @@ static void merge_is_exact_in_any_order(void **state)
     }
 }
 
-/* --- published mistakes: percentiles above the maximum, averages of percentiles, clipped tails ---
- */
+/* --- published mistakes: percentiles above the maximum, averages of percentiles, clipped tails
+ * (wazuh/wazuh#38977, transithq/tropel#64, redis/redis#15352, HdrHistogram/HdrHistogram_c#5) --- */
 
 static json_t *load_case(const char *name)
 {

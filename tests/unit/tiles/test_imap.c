@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The IMAP reader: responses printed in RFC 3501, 4315 and 9051, the public case set, and bounds;
- * each stream also cut at every byte. */
+/* The IMAP reader: responses printed in RFC 3501, 4315 and 9051, the scripts of dovecot's imaptest,
+ * public cases, and bounds; each stream also cut at every byte. */
+#include <ctype.h>
 #include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -269,7 +270,9 @@ static void test_bounds(void **state)
     }
 }
 
-/* The command's own answer: its status, and how many messages there are then. */
+/* Cases met by others (mattnenterprise/rust-imap#81, emailjs/emailjs-imap-client#117 and #60,
+ * mjs/imapclient#334). The command's own answer: its status, and how many messages there are then.
+ */
 static void check_case(const char *name, json_t *wanted, const char *data, size_t len, size_t cut)
 {
     const char *cmd = json_string_value(json_object_get(wanted, "cmd"));
@@ -327,12 +330,113 @@ static void test_cases(void **state)
     json_decref(all);
 }
 
+/* --- imaptest --- */
+
+/* A line of a script as a server would send it: "$name" and "${name}" stand for what the server
+ * chooses, "$$name" for a keyword. */
+static void add_plain(struct vt_buf *out, const char *line, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (line[i] != '$' || i + 1 == len) {
+            vt_buf_add(out, &line[i], 1);
+            continue;
+        }
+        if (line[i + 1] == '$') {
+            vt_buf_add(out, &line[++i], 1);
+            continue;
+        }
+        /* Texts of messages are strings, all else may be a number. */
+        vt_buf_adds(out, strchr("fh", line[i + 1]) ? "\"7\"" : "7");
+        while (i + 1 < len && (isalnum((unsigned char)line[i + 1]) || strchr("!{}", line[i + 1])))
+            i++;
+    }
+}
+
+/* What the script says that a line is, in our words; NULL: the script says no more than that it is
+ * no other kind. */
+static const char *kind_of_script_line(const char *line)
+{
+    static const char *const words[][2] = {
+        {" exists", "EXISTS "},
+        {" recent", "RECENT "},
+        {" expunge", "EXPUNGE "},
+        {" fetch ", "FETCH "},
+    };
+    static const char *const second[][2] = {
+        {"ok ", "status OK"},    {"no ", "status NO"},         {"bye", "status BYE"},
+        {"search", "SEARCH"},    {"capability", "CAPABILITY"}, {"list ", "other"},
+        {"lsub ", "other"},      {"status ", "other"},         {"flags ", "other"},
+        {"namespace ", "other"},
+    };
+    const char *word = line + 2 + strcspn(line + 2, " ");
+
+    for (size_t i = 0; i < VT_COUNT(words); i++)
+        if (strchr("0123456789$", line[2]) && !strncmp(word, words[i][0], strlen(words[i][0])))
+            return words[i][1];
+    for (size_t i = 0; i < VT_COUNT(second); i++)
+        if (!strncmp(line + 2, second[i][0], strlen(second[i][0])))
+            return second[i][1];
+    return NULL;
+}
+
+static void check_script_line(const char *script, const char *line, size_t len)
+{
+    const char *wanted = kind_of_script_line(line);
+    VT_AUTO_BUF struct vt_buf text = VT_BUF_INIT(1 << 16);
+
+    add_plain(&text, line, len);
+    vt_buf_adds(&text, "\r\n");
+    for (size_t cut = 0; cut <= text.len; cut++) {
+        VT_AUTO_BUF struct vt_buf out = VT_BUF_INIT(1 << 16);
+
+        read_cut(text.data, text.len, cut, &out);
+        vt_buf_add(&out, "", 0);
+        if (!wanted || !out.data || strncmp(out.data, wanted, strlen(wanted)) != 0)
+            fail_msg("%s: %.*s: %s, not %s", script, (int)len, line,
+                     out.data ? out.data : "nothing", wanted ? wanted : "known");
+    }
+}
+
+/* Every untagged response of the scripts that fits on a line (dovecot/imaptest, src/tests). */
+static void test_imaptest(void **state)
+{
+    static const char *const scripts[] = {
+        "append", "append-binary", "atoms",    "close",  "expunge",     "expunge2",
+        "fetch",  "fetch-body",    "list",     "logout", "multiappend", "mutf7",
+        "nil",    "notify",        "pipeline", "select", "store",
+    };
+    unsigned lines = 0;
+    char path[512];
+
+    (void)state;
+    if (!cases_path(path, sizeof path, "imap/imaptest/fetch"))
+        skip();
+    for (size_t i = 0; i < VT_COUNT(scripts); i++) {
+        char file[128];
+        size_t len;
+
+        snprintf(file, sizeof file, "imap/imaptest/%s", scripts[i]);
+        VT_AUTO_FREE uint8_t *data = case_file_read(file, &len);
+        for (const char *line = (const char *)data; *line; line += line[0] == '\n') {
+            size_t n = strcspn(line, "\n");
+
+            if (!strncmp(line, "* ", 2) && !memmem(line, n, "{{{", 3)) {
+                check_script_line(scripts[i], line, n);
+                lines++;
+            }
+            line += n;
+        }
+    }
+    print_message("%u lines\n", lines);
+    assert_true(lines > 150);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rfc),     cmocka_unit_test(test_bodies),
         cmocka_unit_test(test_refused), cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_cases),
+        cmocka_unit_test(test_cases),   cmocka_unit_test(test_imaptest),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

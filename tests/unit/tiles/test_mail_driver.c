@@ -248,6 +248,36 @@ static void test_search(void **state)
                 "SEARCH did not say what it found");
 }
 
+/* What others met (mattnenterprise/rust-imap#81, emailjs/emailjs-imap-client#117 and #60,
+ * mjs/imapclient#334): lines that nobody asked for release no command and are none of its results,
+ * data before NO make no answer, BYE in the middle ends at once. */
+static void test_lines_nobody_asked_for(void **state)
+{
+    static const char store[] = "v3 UID STORE 4 +FLAGS (\\Seen)\r\n";
+
+    (void)state;
+    expect_text(MAIL_STORE, 3, store,
+                "* 7 FETCH (UID 12 FLAGS (\\Deleted))\r\n* 8 EXISTS\r\n* 1 RECENT\r\n"
+                "* OK [HIGHESTMODSEQ 77] Highest\r\n* OK Still here\r\n"
+                "* 4 FETCH (MODSEQ (77) UID 4 FLAGS (\\Seen))\r\nv3 OK done\r\n",
+                DRIVER_DONE, NULL);
+    expect_text(MAIL_STORE, 3, store, "* OK Still here\r\n* 7 FETCH (UID 4 FLAGS (\\Seen))\r\n",
+                DRIVER_MORE, NULL);
+    expect_text(MAIL_STORE, 3, store,
+                "* 1 FETCH (FLAGS ())\r\n* 2 FETCH (FLAGS ())\r\n"
+                "v3 NO Some of the requested messages no longer exist\r\n",
+                DRIVER_WRONG, "NO: Some of the requested messages no longer exist");
+    expect_text(MAIL_STORE, 3, store, "* 1 FETCH (FLAGS ())\r\n* BYE server shutting down\r\n",
+                DRIVER_BAD, "BYE: server shutting down");
+    /* Of the 7 two go and two come: there is a 7th, and no 8th. */
+    expect_text(MAIL_EXPUNGE, 3, "v3 UID EXPUNGE 4\r\n",
+                "* 2 EXPUNGE\r\n* 2 EXPUNGE\r\n* 7 EXISTS\r\n* 7 EXPUNGE\r\nv3 OK expunge\r\n",
+                DRIVER_DONE, NULL);
+    expect_text(MAIL_EXPUNGE, 3, "v3 UID EXPUNGE 4\r\n",
+                "* 2 EXPUNGE\r\n* 2 EXPUNGE\r\n* 7 EXISTS\r\n* 8 EXPUNGE\r\n", DRIVER_BAD,
+                "EXPUNGE of a message that is not there");
+}
+
 static void test_store_and_expunge(void **state)
 {
     (void)state;
@@ -472,6 +502,7 @@ int main(void)
         cmocka_unit_test(test_fetch_without_body),
         cmocka_unit_test(test_search),
         cmocka_unit_test(test_store_and_expunge),
+        cmocka_unit_test(test_lines_nobody_asked_for),
         cmocka_unit_test(test_deletes_what_it_read),
         cmocka_unit_test(test_append),
         cmocka_unit_test(test_select),

@@ -292,6 +292,41 @@ static void test_jobs_refused(void **state)
             "s.yaml:9:7: jobs: expected nothing, for there is a load");
 }
 
+/* A share is written with its unit, so that 0.5 is never taken for 50 (wazuh/wazuh#38977,
+ * transithq/tropel#64, redis/redis#15352, HdrHistogram/HdrHistogram_c#5: percentiles beyond what
+ * there is). */
+static void test_shares_of_limits(void **state)
+{
+    static const struct {
+        const char *share;
+        int64_t percentile; /* millionths; 0: refused */
+    } cases[] = {
+        {"0.5 %", 5000}, {"50 %", 500000}, {"99.9 %", 999000}, {"100 %", 0}, {"101 %", 0},
+        {"-1 %", 0},     {"0 %", 0},       {"0.5", 0},         {"50", 0},    {"nan %", 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < VT_COUNT(cases); i++) {
+        VT_AUTO_FREE struct spec *spec = calloc(1, sizeof(*spec));
+        struct vt_error err = VT_ERROR_INIT;
+        char text[4096];
+        int n = snprintf(text, sizeof(text), "%s%s%s",
+                         HEAD INFRA WEB LOAD "      limits: [{share: ", cases[i].share,
+                         ", within: 3 s}]\n      good_limit: 5 s\n");
+        int ret = spec_read_text("s.yaml", text, (size_t)n, spec, &err);
+
+        assert_non_null(spec);
+        if (cases[i].percentile == 0) {
+            assert_true(ret < 0);
+            assert_non_null(strstr(err.text, "share: expected"));
+        } else if (ret < 0) {
+            fail_msg("%s: %s", cases[i].share, err.text);
+        } else {
+            assert_int_equal(spec->roles[1].load.limits[0].percentile, cases[i].percentile);
+        }
+    }
+}
+
 static void test_load_refused(void **state)
 {
     (void)state;
@@ -343,11 +378,17 @@ static void test_not_found(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_web),           cmocka_unit_test(test_builtin_sizes),
-        cmocka_unit_test(test_undriven),      cmocka_unit_test(test_presets),
-        cmocka_unit_test(test_defaults),      cmocka_unit_test(test_storage),
-        cmocka_unit_test(test_roles_refused), cmocka_unit_test(test_load_refused),
-        cmocka_unit_test(test_not_found),     cmocka_unit_test(test_jobs),
+        cmocka_unit_test(test_web),
+        cmocka_unit_test(test_builtin_sizes),
+        cmocka_unit_test(test_undriven),
+        cmocka_unit_test(test_presets),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_storage),
+        cmocka_unit_test(test_roles_refused),
+        cmocka_unit_test(test_load_refused),
+        cmocka_unit_test(test_shares_of_limits),
+        cmocka_unit_test(test_not_found),
+        cmocka_unit_test(test_jobs),
         cmocka_unit_test(test_jobs_refused),
     };
 
