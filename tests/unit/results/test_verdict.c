@@ -231,6 +231,25 @@ static void test_events(void **state)
     assert_reason(&own, VERDICT_DEGRADED, "lost-acknowledged", 3, "3 acknowledged orders");
 }
 
+/* What only the run itself sees; docs/verdict.md has the list. */
+static void test_reasons_of_the_run(void **state)
+{
+    static const char *const codes[] = {"vm-gone", "counts-lost", "check-failed", "server-died"};
+
+    (void)state;
+    for (size_t i = 0; i < VT_COUNT(codes); i++) {
+        const struct fault fault = {.event = {.type = VT_EVENT_VERDICT,
+                                              .level = VT_LEVEL_ERROR,
+                                              .tile = 1,
+                                              .source = "web-1",
+                                              .series = codes[i],
+                                              .value = 2,
+                                              .text = "web-1: seen"}};
+
+        assert_reason(&fault, VERDICT_INVALID, codes[i], 2, "web-1: seen");
+    }
+}
+
 static void test_each_event_counts(void **state)
 {
     const struct fault fault = {.event = {.type = VT_EVENT_VERDICT,
@@ -294,6 +313,7 @@ int main(void)
         cmocka_unit_test(test_facts),
         cmocka_unit_test(test_ends),
         cmocka_unit_test(test_events),
+        cmocka_unit_test(test_reasons_of_the_run),
         cmocka_unit_test(test_each_event_counts),
         cmocka_unit_test(test_role),
     };
