@@ -26,17 +26,23 @@ def look(work):
     return found
 
 
+def next_line(file, pid):
+    """A whole line of a file that PID writes; "" once it has ended."""
+    line = ""
+    while not line.endswith("\n") and os.path.exists(f"/proc/{pid}"):
+        line += file.readline()
+        if not line.endswith("\n"):
+            time.sleep(0.02)
+    return line if line.endswith("\n") else line + file.readline()
+
+
 def follow(work, pid):
     seen = {}
     with open(f"{work}/events") as events:
         while {"measure", "drain"} - seen.keys():
-            line = events.readline()
-            if not line.endswith("\n"):
-                events.seek(events.tell() - len(line))
-                if not os.path.exists(f"/proc/{pid}"):
-                    sys.exit(f"the run ended, and only {sorted(seen)} was seen")
-                time.sleep(0.02)
-                continue
+            line = next_line(events, pid)
+            if not line:
+                sys.exit(f"the run ended, and only {sorted(seen)} was seen")
             event = json.loads(line)
             if event["type"] == "phase" and event["phase"] in ("measure", "drain"):
                 seen[event["phase"]] = look(work)
