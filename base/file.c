@@ -79,6 +79,7 @@ int vt_file_write(const char *path, const void *data, size_t len, mode_t mode, s
 int vt_file_make_folders(const char *path, mode_t mode, enum vt_kind kind, struct vt_error *err)
 {
     char part[PATH_MAX];
+    struct stat found;
 
     if (!vt_text_copy(part, sizeof(part), path))
         return vt_error_set(err, VT_KIND_CONFIG, -ENAMETOOLONG,
@@ -89,8 +90,14 @@ int vt_file_make_folders(const char *path, mode_t mode, enum vt_kind kind, struc
         if (end && end != '/')
             continue;
         *at = '\0';
-        if (mkdir(part, mode) < 0 && errno != EEXIST)
-            return vt_error_errno(err, kind, errno, "make the folder %s", part);
+        if (mkdir(part, mode) < 0) {
+            int code = errno;
+
+            if (code == EEXIST && stat(part, &found) == 0)
+                code = S_ISDIR(found.st_mode) ? 0 : ENOTDIR;
+            if (code != 0)
+                return vt_error_errno(err, kind, code, "make the folder %s", part);
+        }
         if (!end)
             return 0;
         *at = end;
