@@ -102,7 +102,7 @@ void tally_add(struct tally *t, const struct role_done *done)
                    .outcome = outcome_of(t, done)},
     };
     pthread_mutex_lock(&t->lock);
-    if (done->intended_ns < t->until_ns) {
+    if (!t->ended && done->intended_ns < t->until_ns) {
         if (append(&t->operations[done->operation], &kept))
             count_total(t, &kept, done->operation, done->failed);
         else
@@ -128,11 +128,10 @@ static uint64_t due_in(const struct tally *t, unsigned operation, int64_t second
                         to_ns < t->until_ns ? to_ns : t->until_ns);
 }
 
-/* Of the first nopen that were told. */
-static uint64_t told_in(const struct tally_operation *operation, size_t nopen, int64_t second)
+static uint64_t told_in(const struct tally_operation *operation, int64_t second)
 {
     uint64_t n = 0;
-    for (size_t i = 0; i < nopen; i++)
+    for (size_t i = 0; i < operation->nopen; i++)
         n += operation->open[i].second == second;
     return n;
 }
@@ -142,48 +141,46 @@ void tally_end(struct tally *t, int64_t at_ns, const char *why)
     pthread_mutex_lock(&t->lock);
     if (at_ns < t->until_ns)
         t->until_ns = at_ns > 0 ? at_ns : 0;
-    for (unsigned o = 0; o < t->role->noperations; o++) {
-        struct tally_operation *operation = &t->operations[o];
-        size_t before = operation->nopen; /* what is added here is of seconds that are done with */
-        for (int64_t s = t->next_second; s * VT_NS_PER_S < t->until_ns; s++) {
-            struct tally_done lost = {.second = s, .result = {.outcome = STEP_FAILED}};
-            uint64_t due = due_in(t, o, s), told = due ? told_in(operation, before, s) : 0;
-            for (; told < due && !t->overflowed; told++) {
-                if (append(operation, &lost))
-                    count_total(t, &lost, o, why);
-                else
-                    t->overflowed = true;
-            }
-        }
-    }
+    t->ended = true;
+    vt_text_copy(t->why, sizeof t->why, why);
     pthread_mutex_unlock(&t->lock);
 }
 
 /* --- delivery --- */
 
-/* Moves a second's operations from the open ones into the bin. */
-static void take_second(struct tally *t, unsigned o, int64_t second)
+/* Moves a second's operations from the open ones into the bin. What is missing of those due has
+ * failed: it is counted here and never kept, since after an early end it may be all of two hours.
+ */
+static void take_second(struct tally *t, unsigned o, int64_t second, uint64_t due)
 {
+    const struct tally_done lost = {.second = second, .result = {.outcome = STEP_FAILED}};
     struct tally_operation *operation = &t->operations[o];
     size_t left = 0;
+    uint64_t told = 0;
     recorder_bin_begin(t->bin, t->role->operations[o], second);
     for (size_t i = 0; i < operation->nopen; i++) {
-        if (operation->open[i].second == second)
+        if (operation->open[i].second == second) {
             recorder_bin_add(t->bin, &operation->open[i].result, t->order.rated[o]);
-        else
+            told++;
+        } else {
             operation->open[left++] = operation->open[i];
+        }
     }
     operation->nopen = left;
+    for (; told < due; told++) {
+        recorder_bin_add(t->bin, &lost.result, t->order.rated[o]);
+        count_total(t, &lost, o, t->why);
+    }
 }
 
-/* Whether all that is due in that second, of all operations, has been told. */
+/* Whether all that is due in that second, of all operations, has been told or never will be. */
 static bool is_complete(const struct tally *t, int64_t second, bool *ret_any)
 {
     bool any = false;
     for (unsigned o = 0; o < t->role->noperations; o++) {
         uint64_t due = due_in(t, o, second);
         const struct tally_operation *operation = &t->operations[o];
-        if (due > 0 && told_in(operation, operation->nopen, second) < due)
+        if (!t->ended && due > 0 && told_in(operation, second) < due)
             return false;
         any |= due > 0;
     }
@@ -213,11 +210,11 @@ unsigned tally_deliver(struct tally *t, unsigned max,
     for (; n < max && find_second(t, &second); n++) {
         for (unsigned o = 0; o < t->role->noperations; o++) {
             pthread_mutex_lock(&t->lock);
-            bool due = due_in(t, o, second) > 0;
-            if (due)
-                take_second(t, o, second);
+            uint64_t due = due_in(t, o, second);
+            if (due > 0)
+                take_second(t, o, second, due);
             pthread_mutex_unlock(&t->lock);
-            if (due)
+            if (due > 0)
                 take(ctx, o, &t->bin->second); /* the bin is this thread's alone */
         }
     }

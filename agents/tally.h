@@ -26,6 +26,8 @@ struct tally {
     /* private */
     pthread_mutex_t lock; /* of all below and of totals */
     bool overflowed;
+    bool ended; /* nothing more is told; why: of what was not */
+    char why[sizeof((struct vt_record_totals *)0)->first_failure];
     int64_t next_second; /* to be delivered */
     struct tally_operation {
         struct tally_done *open;
@@ -41,7 +43,8 @@ void tally_skip(struct tally *tally, int64_t second);
 void tally_dispose(struct tally *tally);
 /* From any thread. */
 void tally_add(struct tally *tally, const struct role_done *done);
-/* All that was due before at_ns and has not been told has failed; nothing later is due. */
+/* All that was due before at_ns and has not been told has failed, and is counted so as its second
+ * is delivered; nothing later is due, nothing more is taken. */
 void tally_end(struct tally *tally, int64_t at_ns, const char *why);
 /* Calls take for each operation of at most max seconds that are complete; returns how many. */
 unsigned tally_deliver(struct tally *tally, unsigned max,

@@ -16,6 +16,7 @@
 #define S VT_NS_PER_S
 #define RATE 40 /* a second, each of two operations */
 #define SECONDS 5
+#define OFTEN 200 /* a second */
 
 static const char *const operations[] = {"left", "right"};
 
@@ -38,7 +39,7 @@ static uint64_t due_often(const struct spec_jobs *jobs, const struct role_times 
     (void)jobs;
     (void)times;
     (void)operation;
-    return (uint64_t)(to_ns - from_ns) / (S / 100);
+    return (uint64_t)(to_ns - from_ns) / (S / OFTEN);
 }
 
 static const struct role role = {
@@ -241,19 +242,36 @@ static void test_what_is_not_told_has_failed(void **state)
     dispose_seen(&seen);
 }
 
-/* Two hours of which nothing was told, in no time; and why, as JSON can carry it. */
+static void count_failed(void *ctx, unsigned operation, const struct vt_load_second *second)
+{
+    assert_int_equal(operation, 0);
+    assert_int_equal(second->intended, OFTEN);
+    *(uint64_t *)ctx += second->failed;
+}
+
+/* Two hours of which little was told, more than may be open at once, in no time; and why, as JSON
+ * can carry it. */
 static void test_ends_early(void **state)
 {
     const struct jobs_order long_order = {
         .tile = 1, .role = "batch", .times = {0, 0, 7200 * S}, .good_limit_ns = {S, S}};
+    const struct role_done told = {.intended_ns = 3 * S, .response_ns = S / 2};
+    uint64_t failed = 0;
     const struct role often = {
         .name = "batch", .operations = operations, .noperations = 1, .due = due_often};
     struct tally tally;
 
     (void)state;
     assert_int_equal(tally_init(&tally, &often, &long_order, NULL), 0);
+    assert_true(7200 * OFTEN > TALLY_OPEN_MAX);
+    tally_add(&tally, &told);
     tally_end(&tally, INT64_MAX, "cut in a caf\xc3");
-    assert_int_equal(tally.totals.failed, 7200 * 100);
+    tally_add(&tally, &told); /* after the end */
+    assert_int_equal(tally_deliver(&tally, 10000, count_failed, &failed), 7200);
+    assert_int_equal(failed, 7200 * OFTEN - 1);
+    assert_int_equal(tally.totals.failed, failed);
+    assert_int_equal(tally.totals.good, 1);
+    assert_int_equal(tally.totals.intended, 7200 * OFTEN);
     assert_string_equal(tally.totals.first_failure, "left failed: cut in a caf?");
     assert_false(tally_overflowed(&tally));
     tally_dispose(&tally);
