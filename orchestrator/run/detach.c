@@ -27,9 +27,10 @@ static void pass_on(int signum)
         kill((pid_t)child_pid, signum);
 }
 
+static const int signums[] = {SIGINT, SIGTERM, SIGHUP};
+
 static void heed_signals(void (*handler)(int))
 {
-    static const int signums[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction action = {.sa_handler = handler};
     struct sigaction now;
 
@@ -91,31 +92,48 @@ static int wait_for(pid_t pid, int fd, bool json)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 4;
 }
 
+/* What comes while they are held is delivered when they are let go. */
+static void hold_signals(sigset_t *ret_before)
+{
+    sigset_t held;
+
+    sigemptyset(&held);
+    for (size_t i = 0; i < VT_COUNT(signums); i++)
+        sigaddset(&held, signums[i]);
+    sigprocmask(SIG_BLOCK, &held, ret_before);
+}
+
 int run_detach(bool json, int *ret_fd, int *ret_code, struct vt_error *err)
 {
+    sigset_t before;
     int fds[2];
     pid_t pid;
 
     if (pipe2(fds, O_CLOEXEC) < 0)
         return vt_error_errno(err, VT_KIND_INFRA, errno, "make a pipe for --detach");
     fflush(stdout);
-    heed_signals(pass_on);
+    /* Until it is known whom to pass them on to, and until the child has what it does about them.
+     */
+    hold_signals(&before);
     pid = fork();
     if (pid < 0) {
         int saved = errno;
 
+        sigprocmask(SIG_SETMASK, &before, NULL);
         close(fds[0]);
         close(fds[1]);
         return vt_error_errno(err, VT_KIND_INFRA, saved, "start the run in the background");
     }
     if (pid == 0) {
-        heed_signals(SIG_DFL);
         close(fds[0]);
         setsid(); /* Ctrl-C comes from the parent alone, and a terminal that goes away does not */
+        sigprocmask(SIG_SETMASK, &before, NULL);
         *ret_fd = fds[1];
         return 0;
     }
     child_pid = pid;
+    heed_signals(pass_on);
+    sigprocmask(SIG_SETMASK, &before, NULL);
     close(fds[1]);
     *ret_code = wait_for(pid, fds[0], json);
     close(fds[0]);
