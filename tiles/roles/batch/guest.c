@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/scope.h"
+#include "base/thread.h"
 #include "tiles/roles/batch/contents.h"
 #include "tiles/roles/batch/windows.h"
 #include "tiles/roles/child.h"
@@ -32,6 +33,7 @@ struct batch {
     pthread_mutex_t lock;
     uint32_t window, next_job; /* to be taken next */
     uint32_t missed;           /* windows */
+    bool cancelled;            /* not all workers could be started: none begins */
     json_int_t done, late, failed, wrong, killed_for_memory;
     char first_failure[REASON_MAX];
 };
@@ -276,7 +278,13 @@ static void *be_worker(void *arg)
     struct batch *batch = worker->batch;
     const struct role_work *work = batch->work;
     struct job job;
+    bool cancelled;
 
+    pthread_mutex_lock(&batch->lock); /* held until all are started */
+    cancelled = batch->cancelled;
+    pthread_mutex_unlock(&batch->lock);
+    if (cancelled)
+        return NULL;
     if (worker->number > 0 && !child_sleep_until(work, work->t0_ns + batch->windows.late_ns))
         return NULL;
     while (take_job(worker, &job)) {
@@ -301,10 +309,10 @@ static int start_worker(struct worker *worker, struct vt_error *err)
              worker->number);
     ret = vt_file_make_folders(worker->folder, 0755, VT_KIND_INFRA, err);
     if (ret < 0)
-        return ret;
-    ret = pthread_create(&worker->thread, NULL, be_worker, worker);
+        return vt_error_wrap(err, "start worker %u", worker->number);
+    ret = vt_thread_start(&worker->thread, be_worker, worker);
     if (ret != 0)
-        return vt_error_errno(err, VT_KIND_INFRA, ret, "start a worker");
+        return vt_error_errno(err, VT_KIND_INFRA, ret, "start worker %u", worker->number);
     worker->started = true;
     return 0;
 }
@@ -370,10 +378,15 @@ static int work(struct role_guest *guest, const struct role_work *work, struct v
     windows_make(work->jobs, &work->times, &batch.windows);
     pthread_mutex_init(&batch.lock, NULL);
     miss_windows(&batch);
+    /* The late ones too stand from the beginning: one that cannot be started ends the work before
+     * a job was begun, not at its end. */
+    pthread_mutex_lock(&batch.lock);
     for (unsigned i = 0; ret == 0 && i < n; i++) {
         workers[i] = (struct worker){.batch = &batch, .number = i};
         ret = start_worker(&workers[i], err);
     }
+    batch.cancelled = ret < 0;
+    pthread_mutex_unlock(&batch.lock);
     for (unsigned i = 0; i < n; i++)
         if (workers[i].started)
             pthread_join(workers[i].thread, NULL);
