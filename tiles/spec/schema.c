@@ -332,15 +332,24 @@ static const struct vt_field sizes_fields[] = {
      .help = "where the hardware virtualizes"},
 };
 
+/* Data without a disk gets one part in so many of the guest's memory: the size of the file system
+ * that image/init/root.c makes for it. */
+#define IN_MEMORY 2
+
 static int check_storage(struct spec_role_size *size, enum spec_storage unsaid,
                          const struct vt_yaml_node *node, const char *file, struct vt_error *err)
 {
     if (!vt_yaml_find(node, "storage"))
         size->storage = vt_yaml_find(node, "disk") ? SPEC_STORAGE_DISK : (int)unsaid;
-    if (size->storage == SPEC_STORAGE_MEMORY)
-        return size->disk_bytes
-                   ? spec_refuse(node, "disk", file, err, "expected storage: disk with it")
-                   : 0;
+    if (size->storage == SPEC_STORAGE_MEMORY) {
+        if (size->disk_bytes)
+            return spec_refuse(node, "disk", file, err, "expected storage: disk with it");
+        if (size->data_bytes > size->memory_bytes / IN_MEMORY)
+            return spec_refuse(node, "data", file, err,
+                               "expected at most half of memory, where it lies; give more memory, "
+                               "or storage: disk");
+        return 0;
+    }
     if (!size->disk_bytes)
         size->disk_bytes = SPEC_DISK_BYTES;
     if (size->data_bytes > size->disk_bytes)

@@ -138,17 +138,15 @@ static void test_presets(void **state)
     assert_int_equal(n, 3);
     for (size_t i = 0; i < n; i++) {
         assert_string_equal(presets[i].name, spec_preset_names[i]);
-        assert_ptr_equal(spec_preset_find(presets[i].name), &presets[i]);
         assert_true(presets[i].drain_ns > 5 * S);
     }
     assert_null(spec_preset_names[n]);
-    assert_null(spec_preset_find("quick"));
-    assert_int_equal(spec_preset_find("smoke")->measure_ns, 60 * S);
-    assert_int_equal(spec_preset_find("turbo")->measure_ns, 480 * S);
-    assert_int_equal(spec_preset_find("standard")->ramp_ns, 300 * S);
-    assert_int_equal(spec_preset_find("standard")->warm_ns, 600 * S);
-    assert_int_equal(spec_preset_find("standard")->measure_ns, 7200 * S);
-    assert_false(spec_preset_find("smoke")->limits_by_operation);
+    assert_int_equal(presets[0].measure_ns, 60 * S);
+    assert_int_equal(presets[1].measure_ns, 480 * S);
+    assert_int_equal(presets[2].ramp_ns, 300 * S);
+    assert_int_equal(presets[2].warm_ns, 600 * S);
+    assert_int_equal(presets[2].measure_ns, 7200 * S);
+    assert_false(presets[0].limits_by_operation);
 }
 
 /* --- as a whole --- */
@@ -224,6 +222,26 @@ static void test_storage(void **state)
             "TiB) from 64 MiB to 4 TiB, not \"63 MiB\"");
     refused("name: x\ndescription: y\ndb_share: 5\nroles:\n" INFRA,
             "s.yaml:3:11: db_share: expected a whole number from 1 to 4, not \"5\"");
+}
+
+/* A guest's own file system in memory is half of it. */
+static void test_data_in_memory(void **state)
+{
+    static const char half[] = HEAD "  infra:\n    sizes:\n"
+                                    "      tcg: {memory: 128 MiB, vcpus: 1, data: 64 MiB}\n"
+                                    "      kvm: {memory: 1 GiB, vcpus: 1, data: 0}\n";
+    struct spec spec;
+
+    (void)state;
+    assert_int_equal(spec_read_text("s.yaml", half, strlen(half), &spec, NULL), 0);
+    refused(HEAD "  infra:\n    sizes:\n      tcg: {memory: 128 MiB, vcpus: 1, data: 65 MiB}\n"
+                 "      kvm: {memory: 1 GiB, vcpus: 1, data: 0}\n",
+            "s.yaml:6:46: data: expected at most half of memory, where it lies; give more memory, "
+            "or storage: disk");
+    refused(HEAD "  infra:\n    sizes:\n      tcg: {memory: 128 MiB, vcpus: 1, data: 0}\n"
+                 "      kvm: {memory: 1 GiB, vcpus: 1, data: 4 TiB, storage: memory}\n",
+            "s.yaml:7:44: data: expected at most half of memory, where it lies; give more memory, "
+            "or storage: disk");
 }
 
 static void test_roles_refused(void **state)
@@ -384,6 +402,7 @@ int main(void)
         cmocka_unit_test(test_presets),
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_storage),
+        cmocka_unit_test(test_data_in_memory),
         cmocka_unit_test(test_roles_refused),
         cmocka_unit_test(test_load_refused),
         cmocka_unit_test(test_shares_of_limits),
