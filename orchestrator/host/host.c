@@ -330,11 +330,6 @@ const struct host_info *host_info(const struct host *host)
     return &host->info;
 }
 
-size_t host_queued(const struct host *host)
-{
-    return host->outstanding;
-}
-
 void host_close(struct host *host, void (*closed)(void *ctx), void *ctx)
 {
     assert(!host->closing);

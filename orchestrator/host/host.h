@@ -132,7 +132,6 @@ int host_ask_facts(struct host *host, host_done done, void *ctx, struct vt_error
 
 enum host_state host_state(const struct host *host);
 const struct host_info *host_info(const struct host *host); /* valid from opened on */
-size_t host_queued(const struct host *host);
 /* Ends queued jobs with -ECANCELED, lets the running one end (or its deadline), closes, frees;
  * closed (may be NULL) comes last. May be called once. */
 void host_close(struct host *host, void (*closed)(void *ctx), void *ctx);

@@ -88,13 +88,6 @@ int preflight_error(const struct preflight *preflight, struct vt_error *err);
  * POSIX ACLs count. root as above. */
 int preflight_first_blocked(const char *root, const char *path, uid_t uid, gid_t gid, char *blocked,
                             size_t size);
-/* An AppArmor denial out of an audit or kernel line: 1 and both filled, 0 when it is none. */
-int preflight_parse_apparmor(const char *line, char *profile, size_t profile_size, char *path,
-                             size_t path_size);
-/* The last AppArmor denial of a VM in the machine's logs, for a message after "Permission denied":
- * 1 and both filled, 0 when there is none. */
-int preflight_last_denial(const char *root, char *profile, size_t profile_size, char *path,
-                          size_t path_size);
 /* Whether a chain ("FORWARD", "INPUT") drops by default, out of what `iptables -S` or `nft list
  * chains` prints. */
 bool preflight_chain_drops(const char *text, const char *chain);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* "Permission denied" has two doors: a folder that QEMU's user cannot search, and AppArmor. */
-#include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/posix_acl_xattr.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +19,6 @@
 #define ACL_GROUP 0x08
 #define ACL_MASK 0x10
 #define ACL_ENTRIES_MAX 256
-#define LOG_TAIL_BYTES 65536
 
 /* Bits 4 read, 1 search. An entry for the user decides, then group entries, then the mode. */
 static bool allows(const char *path, const struct stat *info, uid_t uid, gid_t gid, unsigned bit)
@@ -87,66 +84,6 @@ int preflight_first_blocked(const char *root, const char *path, uid_t uid, gid_t
         if (!kept)
             return 0;
     }
-}
-
-/* key="value" of an audit line. */
-static bool audit_field(const char *line, const char *key, char *value, size_t size)
-{
-    size_t len = strlen(key);
-
-    for (const char *at = strstr(line, key); at; at = strstr(at + 1, key))
-        if (at != line && isspace((unsigned char)at[-1]) && at[len] == '=' && at[len + 1] == '"') {
-            const char *text = at + len + 2;
-            size_t n = strcspn(text, "\"\n");
-            if (n == 0 || n >= size || text[n] != '"')
-                return false;
-            memcpy(value, text, n);
-            value[n] = 0;
-            return true;
-        }
-    return false;
-}
-
-int preflight_parse_apparmor(const char *line, char *profile, size_t profile_size, char *path,
-                             size_t path_size)
-{
-    return strstr(line, "apparmor=\"DENIED\"") &&
-                   audit_field(line, "profile", profile, profile_size) &&
-                   audit_field(line, "name", path, path_size)
-               ? 1
-               : 0;
-}
-
-int preflight_last_denial(const char *root, char *profile, size_t profile_size, char *path,
-                          size_t path_size)
-{
-    static const char *const logs[] = {"/var/log/audit/audit.log", "/var/log/kern.log",
-                                       "/var/log/syslog"};
-    VT_AUTO_FREE char *tail = malloc(LOG_TAIL_BYTES + 1);
-    int found = 0;
-
-    for (size_t i = 0; i < VT_COUNT(logs) && tail && !found; i++) {
-        char full[VT_PATH_MAX], profile_now[256], path_now[VT_PATH_MAX];
-        struct stat info;
-
-        snprintf(full, sizeof(full), "%s%s", root, logs[i]);
-        VT_AUTO_CLOSE int fd = open(full, O_RDONLY | O_CLOEXEC);
-        if (fd < 0 || fstat(fd, &info) < 0)
-            continue;
-        off_t from = info.st_size > LOG_TAIL_BYTES ? info.st_size - LOG_TAIL_BYTES : 0;
-        ssize_t n = pread(fd, tail, LOG_TAIL_BYTES, from);
-        tail[n > 0 ? n : 0] = 0;
-        for (char *save = NULL, *line = strtok_r(tail, "\n", &save); line;
-             line = strtok_r(NULL, "\n", &save))
-            if (preflight_parse_apparmor(line, profile_now, sizeof(profile_now), path_now,
-                                         sizeof(path_now)) &&
-                !strncmp(profile_now, "libvirt-", 8)) {
-                found = 1;
-                vt_text_copy(profile, profile_size, profile_now);
-                vt_text_copy(path, path_size, path_now);
-            }
-    }
-    return found;
 }
 
 /* Whom a system daemon runs QEMU as: user = "..." of its qemu.conf, else the first of the users

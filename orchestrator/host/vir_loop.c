@@ -461,16 +461,3 @@ void vir_loop_dispose(void)
     close_descriptors_locked();
     pthread_mutex_unlock(&vl.lock);
 }
-
-unsigned vir_loop_held(void)
-{
-    unsigned n = 0;
-
-    pthread_mutex_lock(&vl.lock);
-    for (struct watch *watch = vl.watches; watch; watch = watch->next)
-        n++;
-    for (struct timer *timer = vl.timers; timer; timer = timer->next)
-        n++;
-    pthread_mutex_unlock(&vl.lock);
-    return n;
-}

@@ -20,7 +20,4 @@ int vir_loop_init(struct vt_loop *loop, struct vt_error *err);
  * or disposed afterwards. May be called twice. */
 void vir_loop_dispose(void);
 
-/* Watches and timers that libvirt holds now: for tests. Any thread. */
-unsigned vir_loop_held(void);
-
 #endif

@@ -35,6 +35,17 @@ static int64_t millionths(const char *text)
     return whole * 1000000 + part;
 }
 
+static const struct spec_preset *find_preset(const char *name)
+{
+    size_t n;
+    const struct spec_preset *presets = spec_presets(&n);
+
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(presets[i].name, name))
+            return &presets[i];
+    return NULL;
+}
+
 static int fill_order(struct record_reader *reader, unsigned tile, const char *role,
                       struct vt_error *err)
 {
@@ -55,7 +66,7 @@ static int fill_order(struct record_reader *reader, unsigned tile, const char *r
     for (size_t i = 0; i < spec.nroles; i++)
         if (!strcmp(spec.roles[i].name, role) && spec.roles[i].driven)
             spec_role = &spec.roles[i];
-    if (!spec_role || !spec_preset_find(preset))
+    if (!spec_role || !find_preset(preset))
         return vt_error_set(err, VT_KIND_CONFIG, -ENOENT, "no driven role %s, or no preset %s",
                             role, preset);
     order.tile = tile;
@@ -63,7 +74,7 @@ static int fill_order(struct record_reader *reader, unsigned tile, const char *r
     order.seed = strtoull(seed, NULL, 10);
     order.load = spec_role->load;
     order.rate = (int64_t)((__int128)spec_role->load.rate * millionths(load) / 1000000);
-    load_order_segments(&order, spec_preset_find(preset));
+    load_order_segments(&order, find_preset(preset));
     return 0;
 }
 

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/scope.h"
 #include "tiles/spec/spec.h"
@@ -37,15 +35,6 @@ const char *const spec_preset_names[] = {"smoke", "turbo", "standard", NULL};
 _Static_assert(VT_COUNT(spec_preset_names) == VT_COUNT(presets) + 1 &&
                    VT_COUNT(presets) == SPEC_PRESETS,
                "a name each");
-
-const struct spec_preset *spec_preset_find(const char *name)
-{
-    for (size_t i = 0; i < VT_COUNT(presets); i++) {
-        if (strcmp(presets[i].name, name) == 0)
-            return &presets[i];
-    }
-    return NULL;
-}
 
 const struct spec_preset *spec_presets(size_t *ret_n)
 {

@@ -128,7 +128,6 @@ struct spec_preset {
 };
 /* What a load says of one of its operations; NULL: nothing. */
 const struct spec_operation *spec_find_operation(const struct spec_load *load, const char *name);
-const struct spec_preset *spec_preset_find(const char *name); /* NULL when unknown */
 const struct spec_preset *spec_presets(size_t *ret_n);
 extern const char *const spec_preset_names[]; /* NULL-terminated, in the order of spec_presets */
 

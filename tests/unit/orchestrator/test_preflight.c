@@ -469,45 +469,6 @@ static void owner_and_group_bits_count(void **state)
     assert_true(preflight_first_blocked(f->root, "d/x", 1, 1, blocked, sizeof(blocked)) < 0);
 }
 
-/* Lines as the kernel and auditd write them. */
-#define AUDIT                                                                         \
-    "type=AVC msg=audit(1700000000.123:456): apparmor=\"DENIED\" operation=\"open\" " \
-    "class=\"file\" "                                                                 \
-    "profile=\"libvirt-6b7f4c1e-9a52-4d0e-8f3b-000000000001\" "                       \
-    "name=\"/home/u/.cache/vtile/packages.erofs\" pid=4242 comm=\"qemu-system-x86\" " \
-    "requested_mask=\"r\" denied_mask=\"r\" fsuid=64055 ouid=0"
-#define KERNEL                                                                        \
-    "Nov 30 10:00:00 host kernel: [ 12.3] audit: type=1400 audit(1700000001.1:457): " \
-    "apparmor=\"DENIED\" operation=\"open\" profile=\"virt-aa-helper\" name=\"/x/y\" pid=1"
-
-static void apparmor_denial_is_read_from_its_line(void **state)
-{
-    struct fixture *f = *state;
-    char profile[128], path[256];
-
-    assert_int_equal(preflight_parse_apparmor(AUDIT, profile, sizeof(profile), path, sizeof(path)),
-                     1);
-    assert_string_equal(profile, "libvirt-6b7f4c1e-9a52-4d0e-8f3b-000000000001");
-    assert_string_equal(path, "/home/u/.cache/vtile/packages.erofs");
-    assert_int_equal(
-        preflight_parse_apparmor("apparmor=\"ALLOWED\" profile=\"libvirt-1\" name=\"/x\"", profile,
-                                 sizeof(profile), path, sizeof(path)),
-        0);
-    assert_int_equal(preflight_parse_apparmor("apparmor=\"DENIED\" profile=\"a", profile,
-                                              sizeof(profile), path, sizeof(path)),
-                     0);
-    assert_int_equal(preflight_parse_apparmor(AUDIT, profile, 8, path, sizeof(path)), 0);
-    assert_int_equal(preflight_parse_apparmor("", profile, sizeof(profile), path, sizeof(path)), 0);
-
-    assert_int_equal(preflight_last_denial(f->root, profile, sizeof(profile), path, sizeof(path)),
-                     0);
-    put(f, "/var/log/kern.log", AUDIT "\n" KERNEL "\n");
-    path[0] = 0;
-    assert_int_equal(preflight_last_denial(f->root, profile, sizeof(profile), path, sizeof(path)),
-                     1);
-    assert_string_equal(path, "/home/u/.cache/vtile/packages.erofs"); /* a VM's, not the helper's */
-}
-
 static void hidden_folder_of_a_home_is_warned_of_under_apparmor(void **state)
 {
     struct fixture *f = *state;
@@ -558,7 +519,6 @@ int main(void)
         T(input_that_is_dropped_is_warned_of),
         T(folder_that_qemu_cannot_pass_is_named),
         T(owner_and_group_bits_count),
-        T(apparmor_denial_is_read_from_its_line),
         T(hidden_folder_of_a_home_is_warned_of_under_apparmor),
         T(table_of_findings_is_bounded),
     };
