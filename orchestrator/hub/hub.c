@@ -401,7 +401,7 @@ int hub_new(const struct hub_config *config, const struct hub_events *events, vo
         .ca = config->ca,
         .run_ns = config->run_ns,
         .heartbeat_ns = config->heartbeat_ns ? config->heartbeat_ns : VT_NS_PER_S,
-        .silence_ns = config->silence_ns ? config->silence_ns : 10 * VT_NS_PER_S,
+        .silence_ns = config->silence_ns ? config->silence_ns : HUB_SILENCE_NS,
         .greeting_ns = config->greeting_ns ? config->greeting_ns : HUB_GREETING_NS,
         .fd = -1,
         .load = malloc(sizeof *hub->load),

@@ -28,7 +28,10 @@
 #define HUB_GREETERS_MAX 256
 #define HUB_GREETERS_PER_ADDRESS_MAX 8
 #define HUB_GREETING_NS \
-    (30 * VT_NS_PER_S)     /* a handshake in a loaded emulated guest takes seconds */
+    (30 * VT_NS_PER_S) /* a handshake in a loaded emulated guest takes seconds */
+/* A guest that swaps on a machine with eight runnable threads a CPU has answered after more than
+ * ten seconds, and lived. What it does not say meanwhile is missed as samples. */
+#define HUB_SILENCE_NS (30 * VT_NS_PER_S)
 #define HUB_CALLS_MAX 64   /* at once, of one agent */
 #define HUB_TOKEN_CHARS 64 /* hex, of a token made here; without NUL */
 
@@ -60,7 +63,7 @@ struct hub_config {
     const char *address; /* to listen on, numeric; agents check it in the hub's certificate */
     uint16_t port;       /* 0: any */
     int64_t run_ns;      /* how long certificates must hold, at least */
-    /* 0: a second, ten seconds, HUB_GREETING_NS. */
+    /* 0: a second, HUB_SILENCE_NS, HUB_GREETING_NS. */
     int64_t heartbeat_ns, silence_ns, greeting_ns;
 };
 

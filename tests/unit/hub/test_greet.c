@@ -369,6 +369,28 @@ static void test_silence_is_not_waited_for(void **state)
     hub = patient;
 }
 
+/* What an agent is told, and holds the controller to as well. */
+static void test_silence_that_loses_an_agent(void **state)
+{
+    (void)state;
+    struct hub *impatient = hub;
+    struct hub_config config = {.loop = &loop, .ca = ca, .address = "127.0.0.1"};
+    json_int_t silence_ns = 0;
+    assert_int_equal(hub_new(&config, &hub_rig_events, &seen, &hub, NULL), 0);
+    struct hub_expected guest = {"web-1", HUB_GUEST, token, "127.0.0.1", NULL};
+    assert_int_equal(hub_expect(hub, &guest, NULL), 0);
+    hub_rig_come_up();
+    json_t *welcome = json_loadb(one.last.data, one.last.len, 0, NULL);
+    assert_int_equal(json_unpack(welcome, "{s:I}", "silence_ns", &silence_ns), 0);
+    assert_int_equal(silence_ns, 30 * VT_NS_PER_S);
+    json_decref(welcome);
+    hub_close(hub, hub_rig_closed, NULL);
+    run_until(&loop, &seen.hub_closed, 1);
+    run_until(&loop, &one.closed, 1);
+    seen.hub_closed = 0;
+    hub = impatient;
+}
+
 static void *tls_1_2(void *arg)
 {
     int fd = *(int *)arg;
@@ -455,6 +477,7 @@ int main(void)
         T(test_address_nobody_is_expected_from),
         T(test_plain_garbage),
         T(test_silence_is_not_waited_for),
+        T(test_silence_that_loses_an_agent),
         T(test_tls_1_2),
         T(test_slow_loris),
     };
