@@ -18,10 +18,8 @@
 
 #define HUB_PORT 7700
 #define RUN_MARGIN_NS (3600 * VT_NS_PER_S) /* of certificates, for deploy and teardown */
-#define CONSOLE_TAIL_BYTES 65536
 
-static void emit_agent(struct run *run, enum vt_event_level level, const char *agent,
-                       const char *text)
+void run_emit_agent(struct run *run, enum vt_event_level level, const char *agent, const char *text)
 {
     const struct run_vm *vm = run_find_vm(run, agent);
     const struct vt_event event = {
@@ -50,11 +48,13 @@ static void agent_up(void *ctx, const char *agent)
     struct run *run = ctx;
     struct run_vm *vm = run_find_vm(run, agent);
 
-    if (vm)
+    if (vm) {
         vm->up = true;
-    else
+        run_lost_came_back(vm);
+    } else {
         run->client_up = true;
-    emit_agent(run, VT_LEVEL_INFO, agent, "up");
+    }
+    run_emit_agent(run, VT_LEVEL_INFO, agent, "up");
     if (vm && phases_in(&run->phases, run_phase_deploy.name))
         run_deploy_came(vm);
     else if (vm)
@@ -71,16 +71,15 @@ static void agent_lost(void *ctx, const char *agent, const struct vt_error *err)
 
     if (run->phases.undoing)
         return;
-    if (vm)
+    if (vm) {
         vm->up = false;
-    else
-        run->client_up = false;
-    /* Of a restart there is a reason of its own. */
-    emit_agent(run, vm && vm->restarting ? VT_LEVEL_WARNING : VT_LEVEL_ERROR, agent, err->text);
-    if (!vm) {
-        vt_error_wrap(&failure, "the load client is gone");
-        phases_fail(&run->phases, &failure);
+        run_lost_link(vm, err);
+        return;
     }
+    run->client_up = false;
+    run_emit_agent(run, VT_LEVEL_ERROR, agent, err->text);
+    vt_error_wrap(&failure, "the load client is gone");
+    phases_fail(&run->phases, &failure);
 }
 
 static void agent_event(void *ctx, const char *agent, const char *kind, const char *text,
@@ -268,18 +267,6 @@ int run_expect_agent(struct run *run, struct run_vm *vm, struct vt_error *err)
     return ret;
 }
 
-/* True when the guest's own first program has spoken on its console. */
-static bool console_shows_init(const struct run_vm *vm)
-{
-    VT_AUTO_FREE char *text = calloc(1, CONSOLE_TAIL_BYTES + 1);
-    VT_AUTO_FCLOSE FILE *in = fopen(vm->domain.console_log, "re");
-
-    if (!text || !in)
-        return false;
-    (void)!fread(text, 1, CONSOLE_TAIL_BYTES, in);
-    return strstr(text, "vtile-init:") != NULL;
-}
-
 void run_explain_missing(struct run *run, struct vt_error *err)
 {
     char text[VT_ERROR_TEXT_MAX] = "";
@@ -292,7 +279,7 @@ void run_explain_missing(struct run *run, struct vt_error *err)
 
         if (vm->up)
             continue;
-        booted = console_shows_init(vm);
+        booted = run_console_shows_init(vm);
         link = net_link_is_up(vm->domain.nics[0].tap);
         missing++;
         silent += booted && link;

@@ -38,11 +38,12 @@ static void domain_started(struct host *host, void *ctx, const struct host_reply
     struct vt_error err = VT_ERROR_INIT;
 
     (void)host;
+    vm->started = reply->code == 0 && vm->ordered;
     if (reply->code < 0) {
+        vm->ordered = false;
         err = reply->err;
         vt_error_wrap(&err, "start %s", vm->domain.name);
     } else {
-        vm->started = true;
         vt_journal_mark(run->journal, vm->journal_id, VT_JOURNAL_APPLIED, NULL, &err);
     }
     if (err.kind != VT_KIND_NONE)
@@ -86,7 +87,10 @@ int run_start_domain(struct run_vm *vm, host_done done, struct vt_error *err)
 
     if (ret == 0)
         ret = host_define_start(vm->run->host, xml, done, vm, err);
-    return ret < 0 ? vt_error_wrap(err, "start %s", vm->domain.name) : 0;
+    if (ret < 0)
+        return vt_error_wrap(err, "start %s", vm->domain.name);
+    vm->ordered = true; /* its end may be told before its start */
+    return 0;
 }
 
 /* The load client runs on this machine, in this process's network namespace. */

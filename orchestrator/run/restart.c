@@ -2,8 +2,8 @@
 /*
  * restart: a VM whose emulator ends while the load runs is started again, on its data disk where it
  * has one, and its role prepared as at first; the load never stops. Libvirt tells the end at once;
- * the silence of the agent would tell it ten seconds later. A run in which that happened scores an
- * accident, hence INVALID; it goes on so that what was acknowledged before can be looked for.
+ * the silence of the agent would tell it half a minute later. A run in which that happened scores
+ * an accident, hence INVALID; it goes on so that what was acknowledged before can be looked for.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +15,6 @@
 
 #define RESTARTS_MAX 3 /* of one VM: what fails a fourth time fails for a reason */
 
-/* Where the load is or was: before, a VM that ends is a failed deployment. */
 static bool load_runs(const struct run *run)
 {
     const struct phase *const all[] = {&run_phase_ramp, &run_phase_warm, &run_phase_measure,
@@ -75,7 +74,9 @@ static void started(struct host *host, void *ctx, const struct host_reply *reply
     (void)host;
     if (reply->code < 0 && vm->restarting)
         give_up(vm, "start it again", &reply->err);
-    vm->started = reply->code == 0;
+    if (reply->code < 0)
+        vm->ordered = false;
+    vm->started = reply->code == 0 && vm->ordered;
 }
 
 /* The config disk is as it was; its token is good once more. */
@@ -97,6 +98,22 @@ static void note_restart(const struct run_vm *vm)
         record_put_meta(vm->run->record, key, times, NULL);
 }
 
+/* Before the load that is a failed deployment; after it, what it kept can no longer be looked at.
+ */
+static void ended_without_load(const struct run_vm *vm)
+{
+    struct run *run = vm->run;
+    struct vt_error err = VT_ERROR_INIT;
+    char text[RUN_CONSOLE_END_MAX];
+
+    vt_error_set(&err, VT_KIND_INFRA, -ECONNRESET, "%s: its emulator ended; its console ends: %s",
+                 vm->agent, run_console_end(vm, text));
+    if (phases_in(&run->phases, run_phase_check.name))
+        run_reason(run, "vm-gone", (double)vm->restarts, "%s", err.text);
+    else
+        phases_fail(&run->phases, &err);
+}
+
 void run_vm_stopped(void *ctx, const char *uuid)
 {
     struct run *run = ctx;
@@ -105,15 +122,13 @@ void run_vm_stopped(void *ctx, const char *uuid)
 
     while (vm < run->vms + run->nvms && strcmp(vm->domain.uuid, uuid) != 0)
         vm++;
-    if (vm == run->vms + run->nvms || !vm->started || run->phases.undoing)
+    if (vm == run->vms + run->nvms || !vm->ordered || run->phases.undoing)
         return;
-    vm->started = vm->up = false;
+    vm->ordered = vm->started = vm->up = false;
+    run_lost_explained(vm);
     run_keep_console(vm); /* the next emulator begins that file anew */
     if (!load_runs(run)) {
-        vt_error_set(&err, VT_KIND_INFRA, -ECONNRESET, "%s: its emulator ended", vm->agent);
-        if (phases_in(&run->phases, run_phase_deploy.name) ||
-            phases_in(&run->phases, run_phase_prepare.name))
-            phases_fail(&run->phases, &err);
+        ended_without_load(vm);
         return;
     }
     vm->ended_ns = vt_clock_now_ns();

@@ -131,6 +131,7 @@ static void ended(struct run *run)
     phases_close(&run->phases);
     run_samples_close(run);
     vt_timer_close(&run->phase_timer, NULL);
+    vt_timer_close(&run->lost_timer, NULL);
     show_end(run, exit_code(run));
 }
 
@@ -196,6 +197,8 @@ static int set_up(struct run *run, struct vt_error *err)
         ret = vt_loop_init(&run->loop, err);
     if (ret == 0)
         ret = vt_timer_init(&run->phase_timer, &run->loop, NULL, run, err);
+    if (ret == 0)
+        ret = vt_timer_init(&run->lost_timer, &run->loop, run_lost_ask, run, err);
     return ret;
 }
 

@@ -43,7 +43,9 @@ struct run_vm {
     struct vt_disk *data_disk; /* one of the domain's, NULL: its data lies in memory */
     uint64_t disk_bytes;
     uint64_t journal_id; /* of the domain */
-    bool started, up;
+    /* It was ordered to start and its end is not known; libvirt says that it has; its agent is
+     * there. */
+    bool ordered, started, up;
     /* prepare.c: the next step, and who hears of the last one; err NULL: it serves */
     unsigned prepare_step;
     void (*prepared)(struct run_vm *vm, const struct vt_error *err);
@@ -51,6 +53,10 @@ struct run_vm {
     unsigned restarts;
     bool restarting;  /* until it serves again */
     int64_t ended_ns; /* its emulator, the last time */
+    /* lost.c: when its agent's link ended, 0: that is known or told; whether the host was asked */
+    int64_t lost_ns;
+    bool lost_asked;
+    char lost_why[256];
 };
 
 /* The load of one driven role of one tile. */
@@ -102,6 +108,7 @@ struct run {
     struct vt_bus bus;
     struct phases phases;
     struct vt_timer phase_timer;   /* end of a phase of the load; in check: look for room again */
+    struct vt_timer lost_timer;    /* lost.c: the host is asked whether a VM runs */
     struct show *show;             /* show.c */
     struct run_check *check;       /* check.c */
     struct run_config *configs[2]; /* config.c: before and after the load */

@@ -13,23 +13,6 @@
 #include "orchestrator/results_report.h"
 #include "orchestrator/run/steps.h"
 
-#define CONSOLE_BYTES_MAX (256 * 1024)
-
-void run_keep_console(const struct run_vm *vm)
-{
-    VT_AUTO_FREE char *text = malloc(CONSOLE_BYTES_MAX);
-    VT_AUTO_FCLOSE FILE *in = fopen(vm->domain.console_log, "re");
-    size_t n = 0;
-
-    /* Of a long one the end: a kernel's last words stand there. */
-    if (in && fseek(in, -CONSOLE_BYTES_MAX, SEEK_END) < 0)
-        rewind(in);
-    if (text && in)
-        n = fread(text, 1, CONSOLE_BYTES_MAX, in);
-    if (n > 0)
-        run_emit_log(vm->run, vm, vm->agent, "console", text, n);
-}
-
 static int put_end(struct run *run, struct vt_error *err)
 {
     char text[VT_ERROR_TEXT_MAX + 32];
@@ -50,6 +33,7 @@ static int start_score(struct run *run, struct vt_error *err)
         phases_done(&run->phases, NULL);
         return 0;
     }
+    run_lost_settle(run);
     for (unsigned i = 0; i < run->nvms; i++)
         run_keep_console(&run->vms[i]);
     ret = put_end(run, err);

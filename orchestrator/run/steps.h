@@ -43,17 +43,31 @@ int run_start_domain(struct run_vm *vm, host_done done, struct vt_error *err);
 /* prepare.c: prepare, start, ready; prepared comes once, also when the agent is lost. */
 void run_prepare_guest(struct run_vm *vm,
                        void (*prepared)(struct run_vm *vm, const struct vt_error *err));
-/* seal.c: what is on its console, into the record. */
+/* console.c: all that is on its console, into the record; whether the guest's own first program has
+ * spoken there; the last lines in one, for an error: it points into text or is a constant. */
+#define RUN_CONSOLE_END_MAX 300
 void run_keep_console(const struct run_vm *vm);
+bool run_console_shows_init(const struct run_vm *vm);
+const char *run_console_end(const struct run_vm *vm, char text[RUN_CONSOLE_END_MAX]);
 /* seal.c: the last lines of a sealed run: its report, then its archive. */
 void run_print_places(const struct run *run, struct vt_buf *out);
 /* restart.c: an emulator of the host has ended (of host_settings); the agent of a VM has come. */
 void run_vm_stopped(void *ctx, const char *uuid);
 void run_vm_came_back(struct run_vm *vm);
 
+/* lost.c: the link to a VM's agent has ended; it has come back; its VM has ended, which explains
+ * it; what is still open, before the record is closed. */
+void run_lost_link(struct run_vm *vm, const struct vt_error *why);
+void run_lost_came_back(struct run_vm *vm);
+void run_lost_explained(struct run_vm *vm);
+void run_lost_settle(struct run *run);
+void run_lost_ask(struct vt_timer *timer, int64_t now_ns); /* of run.lost_timer */
+
 /* agents.c: the hub of a run. */
 int run_open_hub(struct run *run, struct vt_error *err);
 void run_close_hub(struct run *run, void (*closed)(void *ctx));
+void run_emit_agent(struct run *run, enum vt_event_level level, const char *agent,
+                    const char *text);
 /* Registers an agent and writes its config file: a guest's (vm) or the client's (vm NULL). */
 int run_expect_agent(struct run *run, struct run_vm *vm, struct vt_error *err);
 /* Still missing: "web-1 (booted, its link is up, but silent)" and what to do, for a deadline. */

@@ -38,7 +38,7 @@ qemu() { pgrep -f "guest=$(mark)-001-$1"; }
 # Load of that role and second is in the record.
 loaded() { said "\"role\":\"$1\".*\"second\":$2,"; }
 stood_still() { [ $(($(date +%s%N) - since)) -ge 3000000000 ]; }
-lost() { grep -q '"type":"agent".*"source":"infra-1","level":"error"' "$work/events" || run_ended; }
+lost() { grep -q '"type":"agent".*"source":"infra-1","level":"warning"' "$work/events" || run_ended; }
 archive() { tail -n 1 "$work/events" | jq -er .archive; }
 
 # see HOW CODE...: the archive of the last run, judged anew, has these reasons.
