@@ -44,6 +44,12 @@ static int64_t upper_edge(unsigned bucket)
     return lower_edge(bucket) + (INT64_C(1) << shift_of(bucket)) - 1;
 }
 
+/* What is reported of its values; without a shift the value itself. */
+static int64_t middle_of(unsigned bucket)
+{
+    return lower_edge(bucket) + (INT64_C(1) << shift_of(bucket)) / 2;
+}
+
 void vt_hist_init(struct vt_hist *h)
 {
     memset(h, 0, sizeof(*h));
@@ -91,10 +97,8 @@ int64_t vt_hist_at_rank(const struct vt_hist *h, uint64_t rank)
     for (unsigned i = 0; i < VT_HIST_BUCKETS; i++) {
         seen += h->bucket[i];
         if (seen >= rank) {
-            int64_t middle = lower_edge(i) + (INT64_C(1) << shift_of(i)) / 2;
+            int64_t middle = middle_of(i);
 
-            if (shift_of(i) == 0)
-                middle = i;
             return middle < h->min ? h->min : middle > h->max ? h->max : middle;
         }
     }
@@ -109,19 +113,52 @@ int64_t vt_hist_quantile(const struct vt_hist *h, uint32_t q_millionths)
         h, (uint64_t)(((unsigned __int128)q_millionths * h->count + 999999) / 1000000));
 }
 
+void vt_hist_cut_init(struct vt_hist_cut *cut, int64_t limit)
+{
+    *cut = (struct vt_hist_cut){.limit = limit, .min = INT64_MAX, .max = -1};
+}
+
+void vt_hist_cut_add(struct vt_hist_cut *cut, const struct vt_hist *h)
+{
+    unsigned end, last;
+
+    if (h->count == 0)
+        return;
+    cut->count += h->count;
+    if (h->min < cut->min)
+        cut->min = h->min;
+    if (h->max > cut->max)
+        cut->max = h->max;
+    if (cut->limit < 0)
+        return;
+    last = bucket_of(h->max);
+    end = bucket_of(cut->limit);
+    end += middle_of(end) <= cut->limit;
+    for (unsigned i = bucket_of(h->min); i < end && i <= last; i++)
+        cut->middle += h->bucket[i];
+    if (end == VT_HIST_BUCKETS)
+        cut->middle -= h->clipped;
+}
+
+uint64_t vt_hist_cut_upto(const struct vt_hist_cut *cut)
+{
+    if (cut->limit < cut->min)
+        return 0;
+    if (cut->limit >= cut->max)
+        return cut->count;
+    /* The first rank is min and the last one max, wherever the middles of their buckets lie. */
+    if (cut->middle == 0)
+        return 1;
+    return cut->middle < cut->count ? cut->middle : cut->count - 1;
+}
+
 uint64_t vt_hist_count_upto(const struct vt_hist *h, int64_t limit)
 {
-    uint64_t n = 0;
-    unsigned last;
+    struct vt_hist_cut cut;
 
-    if (h->count == 0 || limit < h->min)
-        return 0;
-    if (limit >= h->max)
-        return h->count;
-    last = bucket_of(limit);
-    for (unsigned i = 0; i <= last; i++)
-        n += h->bucket[i];
-    return last == VT_HIST_BUCKETS - 1 ? n - h->clipped : n;
+    vt_hist_cut_init(&cut, limit);
+    vt_hist_cut_add(&cut, h);
+    return vt_hist_cut_upto(&cut);
 }
 
 /* --- sparse form --- */

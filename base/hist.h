@@ -38,10 +38,22 @@ void vt_hist_merge(struct vt_hist *into, const struct vt_hist *from);
 int64_t vt_hist_quantile(const struct vt_hist *h, uint32_t q_millionths);
 /* The same for a rank, 1 being the least value; one above count is taken as count. */
 int64_t vt_hist_at_rank(const struct vt_hist *h, uint64_t rank);
-/* Number of values <= some limit' with limit <= limit' < limit * (1 + 1/128) (limit' = limit below
- * 256): the buckets up to that of limit. Exact where limit >= max or limit < min. Clipped values
- * are counted only where limit >= max. */
+/* Number of ranks whose value, as vt_hist_at_rank reports it, is at most limit: of the true values
+ * those <= some limit' with |limit' - limit| <= limit / 256. Exact where limit >= max or limit <
+ * min. Clipped values are counted only where limit >= max. */
 uint64_t vt_hist_count_upto(const struct vt_hist *h, int64_t limit);
+
+/* The same for histograms that are seen one after the other: what is added up gives the number that
+ * they would give merged, without being kept. */
+struct vt_hist_cut {
+    int64_t limit;
+    uint64_t count;  /* all values */
+    uint64_t middle; /* those in buckets whose middle is at most limit, clipped ones excluded */
+    int64_t min, max;
+};
+void vt_hist_cut_init(struct vt_hist_cut *cut, int64_t limit);
+void vt_hist_cut_add(struct vt_hist_cut *cut, const struct vt_hist *h);
+uint64_t vt_hist_cut_upto(const struct vt_hist_cut *cut);
 
 /* Sparse form: LEB128 of count, clipped, min, max, sum (ns), number of pairs, then pairs (buckets
  * skipped, count) in ascending order. An empty histogram is the byte 0. Appends to out. */
