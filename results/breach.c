@@ -25,16 +25,18 @@ struct walk {
 
 static void follow(struct breach *breach, int64_t second, const struct record_sum *sum)
 {
-    uint64_t n = 0, beyond = 0;
+    const struct qos_line *line = &breach->line;
+    struct qos_tally tally;
+    uint64_t beyond;
 
+    qos_tally_init(&tally, line->kind, line->percentile, line->limit);
     for (size_t i = 0; i < sum->noperations; i++) {
         const struct record_sum_operation *op = &sum->operations[i];
-        if (*breach->line.operation && strcmp(breach->line.operation, op->name) != 0)
-            continue;
-        n += op->intended;
-        beyond += op->intended - qos_within(op, breach->line.kind, breach->line.limit);
+        if (!*line->operation || !strcmp(line->operation, op->name))
+            qos_tally_add_sum(&tally, op);
     }
-    if (beyond <= breach_allowed(&breach->line, n))
+    beyond = tally.n - qos_tally_within(&tally);
+    if (beyond <= breach_allowed(line, tally.n))
         breach->began_s = -1;
     else if (breach->began_s < 0)
         breach->began_s = second;

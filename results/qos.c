@@ -12,8 +12,9 @@
 
 /*
  * The rule. Of n intended requests the q-quantile is the value of rank ceil(q n) (nearest rank);
- * wrong and failed ones rank behind all others. It is held against the limit as it is; a bucket's
- * middle is within 0.39 % of the true value (base/hist.h).
+ * wrong and failed ones rank behind all others. It is held against the limit as it is, by counting
+ * the ranks whose value is within; a bucket's middle is within 0.39 % of the true value
+ * (base/hist.h).
  *
  * Whether n is enough: the distribution-free interval of a quantile, two order statistics
  * X(low) <= x_q <= X(high), each end missed with at most 2.5 % (W. J. Conover, Practical
@@ -30,12 +31,15 @@
  * a floor.
  */
 #define TAIL 0.025
+#define ENOUGH_MISSES 4              /* n (1 - q) from which q^n <= exp(-n (1 - q)) <= TAIL */
 #define NEGLIGIBLE 1e-22             /* of the mode's probability: far below TAIL even summed up */
 #define NORMAL_975 1.959963984540054 /* 97.5 % of a normal distribution */
 /* From this variance on (10,000,000 requests have less at 90 %) the binomial distribution is taken
  * for a normal one, as the second book does: summing it up takes as many steps as its deviation is
  * long, which a stranger's record chooses. The ends are then right to two ranks or so of 1,024. */
 #define NORMAL_VARIANCE 1048576.0
+
+const int64_t qos_rate_shares[] = {950000, 990000};
 
 const char *qos_state_name(enum qos_state state)
 {
@@ -154,18 +158,76 @@ int64_t qos_percentile(const struct record_sum_operation *sum, int64_t percentil
     return percentile_of(sum, QOS_PERCENTILE, percentile);
 }
 
-static bool is_beyond(const struct qos_line *line, int64_t value)
+void qos_tally_init(struct qos_tally *tally, enum qos_kind kind, int64_t share, int64_t limit)
 {
-    if (line->kind == QOS_RATE)
-        return value == QOS_BEYOND || value < line->limit;
-    return value > line->limit;
+    *tally = (struct qos_tally){.kind = kind, .share = share};
+    /* What is slower than the limit of a rate is beyond it. */
+    vt_hist_cut_init(&tally->cut, kind == QOS_RATE ? limit - 1 : limit);
 }
 
-static enum qos_state judge(const struct qos_line *line)
+void qos_tally_add(struct qos_tally *tally, const struct vt_load_second *load)
 {
-    if (line->high >= 0)
-        return is_beyond(line, line->value) ? QOS_FAIL : QOS_PASS;
-    return line->low >= 0 && is_beyond(line, line->low) ? QOS_FAIL : QOS_UNDECIDED;
+    const struct vt_hist *hist = tally->kind == QOS_RATE ? load->rate : load->response;
+
+    tally->n += load->intended;
+    if (tally->kind == QOS_ERRORS) {
+        tally->correct += load->intended - load->wrong - load->failed;
+        return;
+    }
+    tally->correct += load->good + load->slow;
+    if (hist)
+        vt_hist_cut_add(&tally->cut, hist);
+}
+
+void qos_tally_add_sum(struct qos_tally *tally, const struct record_sum_operation *sum)
+{
+    const struct vt_load_second load = {.intended = sum->intended,
+                                        .good = sum->good,
+                                        .slow = sum->slow,
+                                        .wrong = sum->wrong,
+                                        .failed = sum->failed,
+                                        .response = &sum->response,
+                                        .rate = &sum->rate};
+
+    qos_tally_add(tally, &load);
+}
+
+uint64_t qos_tally_within(const struct qos_tally *tally)
+{
+    uint64_t n;
+
+    if (tally->kind == QOS_ERRORS)
+        return tally->correct;
+    n = vt_hist_cut_upto(&tally->cut);
+    if (tally->kind == QOS_RATE)
+        n = tally->cut.count - n;
+    return n < tally->correct ? n : tally->correct;
+}
+
+enum qos_state qos_judge(uint64_t n, int64_t share, uint64_t within)
+{
+    enum qos_state plain = within < nearest_rank(n, share) ? QOS_FAIL : QOS_PASS;
+    uint64_t low = 0, high = 0;
+
+    if (share >= MILLION ||
+        (unsigned __int128)n * (uint64_t)(MILLION - share) >= ENOUGH_MISSES * MILLION)
+        return plain;
+    qos_interval(n, share, &low, &high);
+    if (high > 0)
+        return plain;
+    return within < low ? QOS_FAIL : QOS_UNDECIDED;
+}
+
+/* A share of errors is what it is, however few requests there were. */
+enum qos_state qos_tally_judge(const struct qos_tally *tally)
+{
+    uint64_t within = qos_tally_within(tally);
+
+    if (tally->n == 0)
+        return QOS_UNDECIDED;
+    if (tally->kind == QOS_ERRORS)
+        return within < nearest_rank(tally->n, tally->share) ? QOS_FAIL : QOS_PASS;
+    return qos_judge(tally->n, tally->share, within);
 }
 
 static int add_line(struct qos *qos, const struct qos_line *line, struct vt_error *err)
@@ -197,17 +259,6 @@ static struct qos_line start_line(const struct vt_record_role *role,
     return line;
 }
 
-uint64_t qos_within(const struct record_sum_operation *sum, enum qos_kind kind, int64_t limit)
-{
-    uint64_t correct = sum->good + sum->slow, n;
-
-    if (kind == QOS_ERRORS)
-        return sum->intended - sum->wrong - sum->failed;
-    n = kind == QOS_RATE ? sum->rate.count - vt_hist_count_upto(&sum->rate, limit - 1)
-                         : vt_hist_count_upto(&sum->response, limit);
-    return n < correct ? n : correct;
-}
-
 /* One limit of time or of rate. */
 static int add_limit(struct qos *qos, const struct vt_record_role *role,
                      const struct record_sum_operation *sum, enum qos_kind kind, int64_t percentile,
@@ -215,19 +266,22 @@ static int add_limit(struct qos *qos, const struct vt_record_role *role,
 {
     struct qos_line line = start_line(role, sum);
     uint64_t low = 0, high = 0;
+    struct qos_tally tally;
 
+    qos_tally_init(&tally, kind, percentile, limit);
+    qos_tally_add_sum(&tally, sum);
     line.kind = kind;
     line.percentile = percentile;
     line.limit = limit;
     line.value = percentile_of(sum, kind, percentile);
-    line.beyond = line.n - qos_within(sum, kind, limit);
+    line.beyond = line.n - qos_tally_within(&tally);
     if (line.n)
         qos_interval(line.n, percentile, &low, &high);
     if (low)
         line.low = value_at(sum, kind, low);
     if (high)
         line.high = value_at(sum, kind, high);
-    line.state = judge(&line);
+    line.state = qos_tally_judge(&tally);
     return add_line(qos, &line, err);
 }
 
@@ -247,12 +301,12 @@ static int add_rates(struct qos *qos, const struct vt_record_role *role,
                      const struct record_sum_operation *sum, const struct vt_record_operation *op,
                      struct vt_error *err)
 {
-    static const int64_t percentiles[VT_COUNT(op->min_bytes_per_s)] = {950000, 990000};
     int r = 0;
 
-    for (size_t i = 0; r == 0 && i < VT_COUNT(percentiles); i++) {
+    for (size_t i = 0; r == 0 && i < VT_COUNT(qos_rate_shares); i++) {
         if (op->min_bytes_per_s[i] > 0)
-            r = add_limit(qos, role, sum, QOS_RATE, percentiles[i], op->min_bytes_per_s[i], err);
+            r = add_limit(qos, role, sum, QOS_RATE, qos_rate_shares[i], op->min_bytes_per_s[i],
+                          err);
     }
     return r;
 }
@@ -262,16 +316,15 @@ static int add_errors(struct qos *qos, const struct vt_record_role *role,
 {
     struct qos_line line = start_line(role, sum);
     unsigned __int128 errors = (unsigned __int128)(sum->wrong + sum->failed) * MILLION;
+    struct qos_tally tally;
 
+    qos_tally_init(&tally, QOS_ERRORS, MILLION - role->error_share_max, 0);
+    qos_tally_add_sum(&tally, sum);
     line.kind = QOS_ERRORS;
     line.limit = role->error_share_max;
     line.beyond = sum->wrong + sum->failed;
     line.value = line.n ? (int64_t)(errors / line.n) : -1;
-    if (!line.n)
-        line.state = QOS_UNDECIDED;
-    else
-        line.state =
-            errors <= (unsigned __int128)line.n * (uint64_t)line.limit ? QOS_PASS : QOS_FAIL;
+    line.state = qos_tally_judge(&tally);
     return add_line(qos, &line, err);
 }
 

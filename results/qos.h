@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/event.h"
+#include "base/hist.h"
 #include "base/record_rows.h"
 #include "results/record.h"
 
@@ -47,8 +49,29 @@ int qos_add_role(struct qos *qos, const struct vt_record_role *role, const struc
                  bool by_operation, struct vt_error *err);
 void qos_dispose(struct qos *qos);
 
-/* Requests of a sum that are within a limit of that kind: not wrong, not failed, and as fast. */
-uint64_t qos_within(const struct record_sum_operation *sum, enum qos_kind kind, int64_t limit);
+/* How requests stand against one limit. It adds up: seconds seen one after the other are judged as
+ * their sum is. */
+struct qos_tally {
+    enum qos_kind kind;
+    int64_t share; /* of the requests, millionths, that must be within; of ERRORS correct */
+    uint64_t n;    /* requests intended */
+    uint64_t correct;
+    struct vt_hist_cut cut; /* of PERCENTILE and RATE */
+};
+/* limit: ns, bytes a second; not of ERRORS. */
+void qos_tally_init(struct qos_tally *tally, enum qos_kind kind, int64_t share, int64_t limit);
+void qos_tally_add(struct qos_tally *tally, const struct vt_load_second *load);
+void qos_tally_add_sum(struct qos_tally *tally, const struct record_sum_operation *sum);
+/* Not wrong, not failed, and as fast. */
+uint64_t qos_tally_within(const struct qos_tally *tally);
+/* The state of a line: undecided without requests. */
+enum qos_state qos_tally_judge(const struct qos_tally *tally);
+/* That of a quantile, n > 0: of n requests so many are within, and that share must be. */
+enum qos_state qos_judge(uint64_t n, int64_t share, uint64_t within);
+
+/* Of the downloads of an operation that has limits of rate, in the order of min_bytes_per_s. */
+extern const int64_t qos_rate_shares[2];
+
 /* Nearest rank among all that were intended: QOS_BEYOND where it falls among wrong and failed
  * requests, -1 when nothing was intended. */
 int64_t qos_percentile(const struct record_sum_operation *sum, int64_t percentile);

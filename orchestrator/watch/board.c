@@ -12,15 +12,12 @@
 #define MILLION 1000000
 #define P95 950000
 #define WARNINGS_AT_ONCE 16
-#define ENOUGH_MISSES 4 /* expected: exp(-4) < 0.025 */
 enum { MEASURE = 2, SEGMENTS = 3 };
 
 struct board_limit {
     const char *operation; /* NULL: the whole role */
-    enum qos_kind kind;
-    int64_t share; /* of the requests that must be within, millionths */
-    int64_t limit; /* ns, bytes a second; not of errors */
-    uint64_t n, within;
+    int64_t limit;         /* ns, bytes a second; not of errors */
+    struct qos_tally tally;
     bool told;
 };
 struct board_role {
@@ -40,8 +37,10 @@ struct board_tile {
 static void add_limit(struct board_role *role, const char *operation, enum qos_kind kind,
                       int64_t share, int64_t limit)
 {
-    role->limits[role->nlimits++] =
-        (struct board_limit){.operation = operation, .kind = kind, .share = share, .limit = limit};
+    struct board_limit *new = &role->limits[role->nlimits++];
+
+    *new = (struct board_limit){.operation = operation, .limit = limit};
+    qos_tally_init(&new->tally, kind, share, limit);
 }
 
 static void add_times(struct board_role *role, const char *operation,
@@ -54,12 +53,11 @@ static void add_times(struct board_role *role, const char *operation,
 /* The ones that results/qos.c judges by. */
 static int add_limits(struct board_role *role, bool by_operation, struct vt_error *err)
 {
-    static const int64_t rate_shares[] = {950000, 990000};
     const struct spec_load *load = &role->spec->load;
     size_t most = SPEC_LIMITS_MAX + 1;
 
     if (by_operation)
-        most += load->noperations * (SPEC_LIMITS_MAX + VT_COUNT(rate_shares));
+        most += load->noperations * (SPEC_LIMITS_MAX + VT_COUNT(qos_rate_shares));
     role->limits = calloc(most, sizeof(*role->limits));
     if (!role->limits)
         return vt_error_no_memory(err, "limits of %s", role->spec->name);
@@ -68,36 +66,12 @@ static int add_limits(struct board_role *role, bool by_operation, struct vt_erro
         const struct spec_operation *op = &load->operations[i];
 
         add_times(role, op->name, op->limits, op->nlimits);
-        for (size_t k = 0; k < VT_COUNT(rate_shares); k++)
+        for (size_t k = 0; k < VT_COUNT(qos_rate_shares); k++)
             if (op->min_bytes_per_s[k] > 0)
-                add_limit(role, op->name, QOS_RATE, rate_shares[k], op->min_bytes_per_s[k]);
+                add_limit(role, op->name, QOS_RATE, qos_rate_shares[k], op->min_bytes_per_s[k]);
     }
     add_limit(role, NULL, QOS_ERRORS, MILLION - load->error_share_max, 0);
     return 0;
-}
-
-/* How a limit stands, by the rule of results/qos.c, on counts instead of values. One error among a
- * few requests is not yet a limit broken. */
-static enum watch_mark judge(const struct board_limit *limit)
-{
-    uint64_t low = 0, high = 0, wanted;
-
-    if (limit->n == 0)
-        return WATCH_UNJUDGED;
-    if (limit->share >= MILLION)
-        return limit->within < limit->n ? WATCH_BROKEN : WATCH_OK;
-    wanted =
-        (uint64_t)(((unsigned __int128)limit->n * (uint64_t)limit->share + MILLION - 1) / MILLION);
-    /* An upper end exists where q^n <= 0.025, and q^n <= exp(-n (1 - q)): no need to look for it.
-     */
-    if (limit->n * (uint64_t)(MILLION - limit->share) >= ENOUGH_MISSES * (uint64_t)MILLION)
-        return limit->within < wanted ? WATCH_BROKEN : WATCH_OK;
-    qos_interval(limit->n, limit->share, &low, &high);
-    if (limit->within < (high > 0 ? wanted : low))
-        return WATCH_BROKEN;
-    if (limit->kind == QOS_ERRORS && limit->within >= wanted)
-        return WATCH_OK; /* a share of errors is what it is, however few requests there were */
-    return high > 0 ? WATCH_OK : WATCH_UNDECIDED;
 }
 
 /* --- what comes in --- */
@@ -111,26 +85,12 @@ static void reset(struct watch_board *board)
     }
     for (unsigned i = 0; i < board->ntiles * board->nroles; i++) {
         board->roles[i].intended = board->roles[i].good = 0;
-        for (size_t k = 0; k < board->roles[i].nlimits; k++)
-            board->roles[i].limits[k].n = board->roles[i].limits[k].within = 0;
-    }
-}
+        for (size_t k = 0; k < board->roles[i].nlimits; k++) {
+            struct board_limit *limit = &board->roles[i].limits[k];
 
-static uint64_t count_within(const struct board_limit *limit, const struct vt_load_second *load)
-{
-    uint64_t within, correct = load->good + load->slow;
-
-    switch (limit->kind) {
-    case QOS_PERCENTILE:
-        within = load->response ? vt_hist_count_upto(load->response, limit->limit) : 0;
-        return within < correct ? within : correct;
-    case QOS_RATE:
-        return load->rate ? load->rate->count - vt_hist_count_upto(load->rate, limit->limit - 1)
-                          : 0;
-    case QOS_ERRORS:
-        break;
+            qos_tally_init(&limit->tally, limit->tally.kind, limit->tally.share, limit->limit);
+        }
     }
-    return load->intended - load->wrong - load->failed;
 }
 
 static struct board_role *find_role(const struct watch_board *board, unsigned tile,
@@ -176,10 +136,8 @@ static void take_load(struct watch_board *board, const struct vt_event *event)
     for (size_t i = 0; i < role->nlimits; i++) {
         struct board_limit *limit = &role->limits[i];
 
-        if (limit->operation && strcmp(limit->operation, load->operation) != 0)
-            continue;
-        limit->n += load->intended;
-        limit->within += count_within(limit, load);
+        if (!limit->operation || !strcmp(limit->operation, load->operation))
+            qos_tally_add(&limit->tally, load);
     }
 }
 
@@ -234,9 +192,9 @@ static int64_t tile_score(const struct board_role *roles, unsigned nroles,
 /* "3 s", "250 ms", "1.5 MB/s" */
 static void print_limit(const struct board_limit *limit, char *buf, size_t size)
 {
-    if (limit->kind == QOS_ERRORS)
+    if (limit->tally.kind == QOS_ERRORS)
         vt_text_copy(buf, size, "correct");
-    else if (limit->kind == QOS_RATE)
+    else if (limit->tally.kind == QOS_RATE)
         snprintf(buf, size, "%.4g MB/s", (double)limit->limit / 1e6);
     else if (limit->limit % VT_NS_PER_S == 0 || limit->limit > 10 * VT_NS_PER_S)
         snprintf(buf, size, "%.4g s", (double)limit->limit / (double)VT_NS_PER_S);
@@ -245,16 +203,30 @@ static void print_limit(const struct board_limit *limit, char *buf, size_t size)
 }
 
 /* Of the requests that may miss the limit, the share that did: above 1 it is broken. */
-static double spent(const struct board_limit *limit)
+static double spent(const struct qos_tally *tally)
 {
-    double allowed = (double)limit->n * (double)(MILLION - limit->share) / MILLION;
-    double missed = (double)(limit->n - limit->within);
+    double allowed = (double)tally->n * (double)(MILLION - tally->share) / MILLION;
+    double missed = (double)(tally->n - qos_tally_within(tally));
 
     return allowed > 0 ? missed / allowed : missed > 0 ? 1e9 : 0;
 }
 
+/* Percent of the requests. */
+static double percent_within(const struct qos_tally *tally)
+{
+    return 100 * (double)qos_tally_within(tally) / (double)tally->n;
+}
+
+static double percent_wanted(const struct qos_tally *tally)
+{
+    return 100 * (double)tally->share / MILLION;
+}
+
+/* Of a tile that had load: what had none is undecided. */
 static void describe(struct watch_tile *ret, const struct board_role *roles, unsigned nroles)
 {
+    static const enum watch_mark marks[] = {
+        [QOS_PASS] = WATCH_OK, [QOS_UNDECIDED] = WATCH_UNDECIDED, [QOS_FAIL] = WATCH_BROKEN};
     const struct board_limit *tightest = NULL;
     const struct board_role *its_role = NULL;
     char limit[24], text[128];
@@ -262,11 +234,11 @@ static void describe(struct watch_tile *ret, const struct board_role *roles, uns
     for (unsigned r = 0; r < nroles; r++) {
         for (size_t i = 0; i < roles[r].nlimits; i++) {
             const struct board_limit *l = &roles[r].limits[i];
-            enum watch_mark mark = judge(l);
+            enum watch_mark mark = marks[qos_tally_judge(&l->tally)];
 
             if (mark > ret->mark)
                 ret->mark = mark;
-            if (l->n > 0 && (!tightest || spent(l) > spent(tightest))) {
+            if (l->tally.n > 0 && (!tightest || spent(&l->tally) > spent(&tightest->tally))) {
                 tightest = l;
                 its_role = &roles[r];
             }
@@ -277,8 +249,7 @@ static void describe(struct watch_tile *ret, const struct board_role *roles, uns
     print_limit(tightest, limit, sizeof(limit));
     snprintf(text, sizeof(text), "%.12s%s%.12s %s %.1f/%.4g%%", its_role->spec->name,
              tightest->operation ? " " : "", tightest->operation ? tightest->operation : "", limit,
-             100 * (double)tightest->within / (double)tightest->n,
-             100 * (double)tightest->share / MILLION);
+             percent_within(&tightest->tally), percent_wanted(&tightest->tally));
     vt_text_copy(ret->tightest, sizeof(ret->tightest), text);
 }
 
@@ -307,7 +278,8 @@ void watch_board_view(const struct watch_board *board, int64_t now_ns, struct wa
         out->not_good = tile->not_good;
         if (tile->first_s >= 0)
             out->rate = (int64_t)(100 * tile->intended) / (tile->last_s - tile->first_s + 1);
-        describe(out, roles, board->nroles);
+        if (tile->intended > 0)
+            describe(out, roles, board->nroles);
     }
     watch_view_sort(ret);
 }
@@ -321,13 +293,22 @@ static void tell(const struct board_role *role, const struct board_limit *limit,
     snprintf(text, sizeof(text),
              "QoS so far broken: tile %u %s%s%s: %.2f %% of %llu requests %s%s, %.4g %% are wanted",
              tile, role->spec->name, limit->operation ? " " : "",
-             limit->operation ? limit->operation : "",
-             100 * (double)limit->within / (double)limit->n, (unsigned long long)limit->n,
-             limit->kind == QOS_PERCENTILE ? "within "
-             : limit->kind == QOS_RATE     ? "at "
-                                           : "",
-             what, 100 * (double)limit->share / MILLION);
+             limit->operation ? limit->operation : "", percent_within(&limit->tally),
+             (unsigned long long)limit->tally.n,
+             limit->tally.kind == QOS_PERCENTILE ? "within "
+             : limit->tally.kind == QOS_RATE     ? "at "
+                                                 : "",
+             what, percent_wanted(&limit->tally));
     say(ctx, text);
+}
+
+/* One error among a few requests is no news: errors too are told by the rule of quantiles. */
+static bool is_news(const struct board_limit *limit)
+{
+    const struct qos_tally *tally = &limit->tally;
+
+    return !limit->told && tally->n > 0 &&
+           qos_judge(tally->n, tally->share, qos_tally_within(tally)) == QOS_FAIL;
 }
 
 void watch_board_warn(struct watch_board *board, void (*say)(void *ctx, const char *text),
@@ -343,7 +324,7 @@ void watch_board_warn(struct watch_board *board, void (*say)(void *ctx, const ch
         for (size_t k = 0; k < role->nlimits && said < WARNINGS_AT_ONCE; k++) {
             struct board_limit *limit = &role->limits[k];
 
-            if (limit->told || judge(limit) != WATCH_BROKEN)
+            if (!is_news(limit))
                 continue;
             limit->told = true;
             said++;

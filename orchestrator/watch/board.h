@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * board: what a run looks like so far, from its events: for each tile its score, its rate, and how
- * each limit of the spec stands. Only counts are kept (how many answers were within a limit), and
- * one histogram a tile. An estimate for people: the verdict comes from the record.
+ * each limit of the spec stands, judged as QoS of the record is (results/qos.h). Only counts are
+ * kept (how many answers were within a limit), and one histogram a tile. For people: what the run
+ * comes to is read from the record.
  *
  * Figures are of the segment of the load (ramp, warm, measure) whose seconds came last; a second
  * comes when all its requests have ended.
