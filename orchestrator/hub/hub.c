@@ -158,6 +158,8 @@ void hub_agent_goes(struct hub_agent *agent, const struct vt_error *err)
         call->next = mine;
         mine = call;
     }
+    if (hub->events->agent_lost)
+        hub->events->agent_lost(hub->ctx, agent->name, err);
     while (mine) {
         struct hub_call *call = mine;
         struct vt_error why = *err;
@@ -167,8 +169,6 @@ void hub_agent_goes(struct hub_agent *agent, const struct vt_error *err)
         call->done(call->ctx, NULL, &why);
         free(call);
     }
-    if (hub->events->agent_lost)
-        hub->events->agent_lost(hub->ctx, agent->name, err);
 }
 
 bool hub_is_up(const struct hub *hub, const char *name)

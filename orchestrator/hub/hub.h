@@ -41,7 +41,7 @@ enum hub_duty { HUB_GUEST, HUB_CLIENT, HUB_HOST };
 struct hub_events {
     /* It came, with the right token or certificate, and duty: calls go through from now on. */
     void (*agent_up)(void *ctx, const char *agent);
-    /* It went. It may come back. Its open calls have failed before this. */
+    /* It went. It may come back. Its open calls fail after this. */
     void (*agent_lost)(void *ctx, const char *agent, const struct vt_error *err);
     /* kind: "server_died", "load.finished", ... data: the whole object, borrowed. */
     void (*agent_event)(void *ctx, const char *agent, const char *kind, const char *text,

@@ -72,7 +72,6 @@ static void agent_lost(void *ctx, const char *agent, const struct vt_error *err)
     if (run->phases.undoing)
         return;
     if (vm) {
-        vm->up = false;
         run_lost_link(vm, err);
         return;
     }

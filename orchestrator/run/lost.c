@@ -4,8 +4,10 @@
  * restart.c takes care of, or it runs and its agent is lost. One cause is one reason in the record,
  * so it waits for libvirt's word: a guest that shuts down ends its agent before its emulator. Who
  * hears nothing in that time asks the host; an agent that comes back shows by itself that its VM
- * ran. What is open when the record is closed counts as lost.
+ * ran. What is open when the record is closed counts as lost, unless the run failed, which is
+ * reason enough. Before the load a lost agent fails the run: it would be INVALID.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -20,10 +22,28 @@ void run_lost_explained(struct run_vm *vm)
     vm->lost_asked = false;
 }
 
+bool run_lost_any(const struct run *run)
+{
+    for (unsigned i = 0; i < run->nvms; i++)
+        if (run->vms[i].lost_ns > 0)
+            return true;
+    return false;
+}
+
 static void tell(struct run_vm *vm)
 {
-    run_emit_agent(vm->run, VT_LEVEL_ERROR, vm->agent, vm->lost_why);
+    struct run *run = vm->run;
+    struct vt_error err = VT_ERROR_INIT;
+
     run_lost_explained(vm);
+    if (!phases_in(&run->phases, run_phase_deploy.name) &&
+        !phases_in(&run->phases, run_phase_prepare.name)) {
+        run_emit_agent(run, VT_LEVEL_ERROR, vm->agent, vm->lost_why);
+        return;
+    }
+    vt_error_set(&err, VT_KIND_INFRA, -ECONNRESET, "%s: its agent was lost: %s", vm->agent,
+                 vm->lost_why);
+    phases_fail(&run->phases, &err);
 }
 
 static void ask_later(struct run *run)
@@ -85,8 +105,9 @@ void run_lost_link(struct run_vm *vm, const struct vt_error *why)
 {
     run_emit_agent(vm->run, VT_LEVEL_WARNING, vm->agent, why->text);
     /* Its VM has ended already, and that is told. */
-    if (!vm->ordered || vm->restarting)
+    if (!vm->up)
         return;
+    vm->up = false;
     vm->lost_ns = vt_clock_now_ns();
     vm->lost_asked = false;
     vt_text_copy(vm->lost_why, sizeof(vm->lost_why), why->text);
@@ -102,5 +123,8 @@ void run_lost_came_back(struct run_vm *vm)
 void run_lost_settle(struct run *run)
 {
     for (unsigned i = 0; i < run->nvms; i++)
-        run_lost_came_back(&run->vms[i]);
+        if (run->phases.failure.kind == VT_KIND_NONE)
+            run_lost_came_back(&run->vms[i]);
+        else
+            run_lost_explained(&run->vms[i]);
 }

@@ -14,12 +14,22 @@
 #define STEP_TIMEOUT_NS (300 * VT_NS_PER_S)
 #define READY_TIMEOUT_NS (STEP_TIMEOUT_NS - 10 * VT_NS_PER_S)
 
+/* While a link is open (lost.c), what failed may come of the VM's end: that, or that its agent was
+ * lost, ends the phase. */
+static void end_failed(struct run *run, const struct vt_error *err)
+{
+    if (run_lost_any(run))
+        run_note(run, VT_LEVEL_WARNING, "%s", err->text);
+    else
+        phases_fail(&run->phases, err);
+}
+
 static void fail(struct run *run, const char *what, const char *who, const struct vt_error *err)
 {
     struct vt_error failure = *err;
 
     vt_error_wrap(&failure, "%s %s", what, who);
-    phases_fail(&run->phases, &failure);
+    end_failed(run, &failure);
 }
 
 static void load_opened(void *ctx, const json_t *result, const struct vt_error *err)
@@ -177,7 +187,7 @@ static void guest_serves(struct run_vm *vm, const struct vt_error *err)
     if (!phases_in(&run->phases, run_phase_prepare.name))
         return;
     if (err) {
-        phases_fail(&run->phases, err);
+        end_failed(run, err);
         return;
     }
     run_note(run, VT_LEVEL_INFO, "%s serves", vm->agent);

@@ -35,6 +35,7 @@ static void agent_lost(void *ctx, const char *agent, const struct vt_error *err)
     (void)ctx;
     (void)agent;
     seen.lost++;
+    seen.done_when_lost = seen.done;
     vt_text_copy(seen.text, sizeof seen.text, err->text);
 }
 

@@ -15,7 +15,7 @@ extern struct vt_identity identity, client_identity;
 extern const struct hub_events hub_rig_events;
 
 extern struct seen {
-    unsigned up, lost, refused, events, samples, loads, logs, hub_closed, done;
+    unsigned up, lost, refused, events, samples, loads, logs, hub_closed, done, done_when_lost;
     char agent[64], peer[64], text[VT_ERROR_TEXT_MAX], kind[64], log[64], operation[32];
     struct vt_error err; /* of the last call, or of the loss */
     int64_t sample_ns;

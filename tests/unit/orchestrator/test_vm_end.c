@@ -272,6 +272,74 @@ static void console_is_quoted_from_a_whole_line(void **state)
     assert_string_equal(run_console_end(&f->vm, text), "last word");
 }
 
+/* The first step of prepare is asked of an agent that is not there. */
+static void ask_to_prepare(struct fixture *f)
+{
+    static const struct spec_preset preset = {.name = "turbo"};
+
+    f->run.preset = &preset;
+    assert_int_equal(run_phase_prepare.start(&f->run, NULL), 0);
+}
+
+static void step_that_fails_by_the_end_is_one_reason(void **state)
+{
+    struct fixture *f = *state;
+    const struct vt_error *failure = &f->run.phases.failure;
+
+    enter(f, "prepare");
+    start_vm(f);
+    lose_link(f);
+    ask_to_prepare(f);
+    assert_int_equal(failure->kind, VT_KIND_NONE);
+    run_vm_stopped(&f->run, UUID);
+    assert_string_equal(failure->text, "web-7: its emulator ended; its console ends: (nothing)");
+    run_lost_settle(&f->run);
+    assert_int_equal(f->lost, 0);
+    assert_int_equal(f->reasons, 0);
+}
+
+static void step_that_fails_by_a_lost_agent_is_one_reason(void **state)
+{
+    struct fixture *f = *state;
+    const struct vt_error *failure = &f->run.phases.failure;
+
+    enter(f, "prepare");
+    start_vm(f);
+    lose_link(f);
+    ask_to_prepare(f);
+    pass_the_grace(f);
+    assert_string_equal(failure->text, "web-7: its agent was lost: silent for 30 s");
+    run_lost_settle(&f->run);
+    assert_int_equal(f->lost, 0);
+    assert_int_equal(f->reasons, 0);
+}
+
+static void step_that_fails_by_itself_fails_prepare(void **state)
+{
+    struct fixture *f = *state;
+
+    enter(f, "prepare");
+    start_vm(f);
+    ask_to_prepare(f);
+    assert_memory_equal(f->run.phases.failure.text, "prepare web-7: ", 15);
+}
+
+/* It has its reason, also where a link of it is unexplained. */
+static void failed_run_leaves_a_link_undecided(void **state)
+{
+    struct fixture *f = *state;
+    struct vt_error err = VT_ERROR_INIT;
+
+    enter(f, "measure");
+    start_vm(f);
+    lose_link(f);
+    vt_error_set(&err, VT_KIND_INFRA, -EIO, "another end");
+    phases_fail(&f->run.phases, &err);
+    run_lost_settle(&f->run);
+    assert_int_equal(f->lost, 0);
+    assert_string_equal(f->run.phases.failure.text, "another end");
+}
+
 /* --- under load --- */
 
 static void end_after_the_link_is_one_reason(void **state)
@@ -370,6 +438,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(end_before_the_answer_to_its_start_fails_deploy),
         T(console_is_quoted_from_a_whole_line),
+        T(step_that_fails_by_the_end_is_one_reason),
+        T(step_that_fails_by_a_lost_agent_is_one_reason),
+        T(step_that_fails_by_itself_fails_prepare),
+        T(failed_run_leaves_a_link_undecided),
         T(end_after_the_link_is_one_reason),
         T(link_after_the_end_is_one_reason),
         T(agent_of_a_vm_that_runs_is_lost),
