@@ -114,7 +114,10 @@ function(vt_lint_tests)
     foreach(room base wire tiles tuning results agents orchestrator tests)
         vt_test(lint/tidy-${room} lint 900
             bash ${CMAKE_SOURCE_DIR}/scripts/lint.sh tidy ${room})
-        set_tests_properties(${VTILE_TEST_PREFIX}lint/tidy-${room} PROPERTIES COST 100)
+        file(GLOB_RECURSE sources ${room}/*.c)
+        list(LENGTH sources count)
+        math(EXPR cost "200 + ${count}")
+        set_tests_properties(${VTILE_TEST_PREFIX}lint/tidy-${room} PROPERTIES COST ${cost})
     endforeach()
 endfunction()
 
