@@ -17,6 +17,16 @@ static int64_t scale(uint64_t a, uint64_t b, uint64_t c)
     return q > INT64_MAX ? INT64_MAX : (int64_t)q;
 }
 
+int64_t score_open_role(uint64_t good, uint64_t intended)
+{
+    return scale(good, FULL, intended);
+}
+
+int64_t score_rate(uint64_t good, int64_t seconds)
+{
+    return scale(good, MILLION, (uint64_t)seconds);
+}
+
 int64_t score_closed_role(int64_t achieved, int64_t divisor, bool *ret_clamped)
 {
     bool clamped = achieved > divisor;
@@ -68,10 +78,10 @@ int score_add_role(struct score *score, const struct vt_record_role *role,
     new->p95_ns = qos_percentile(all, 950000);
     if (role->loop == VT_RECORD_LOOP_CLOSED) {
         if (window_s > 0)
-            new->rate = scale(all->good, MILLION, (uint64_t)window_s);
+            new->rate = score_rate(all->good, window_s);
         new->points = score_closed_role(new->rate, role->divisor, &new->clamped);
     } else if (intended) {
-        new->points = scale(all->good, FULL, intended);
+        new->points = score_open_role(all->good, intended);
         new->rate = scale(all->good, (uint64_t)role->divisor, intended);
     }
     /* Loops of two kinds have no common score; -1 says so. */

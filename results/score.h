@@ -56,6 +56,10 @@ int score_add_role(struct score *score, const struct vt_record_role *role,
 int score_finish(struct score *score, struct vt_error *err);
 void score_dispose(struct score *score);
 
+/* Points of a role whose loop is open; intended > 0. */
+int64_t score_open_role(uint64_t good, uint64_t intended);
+/* Operations a second, millionths; seconds > 0. */
+int64_t score_rate(uint64_t good, int64_t seconds);
 /* The closed form from rates alone, in millionths; what `results score --app A --web W --mail M`
  * prints: roles of equal weight, divisors of the built-in SPECvirt-style tile. Returns points. */
 int64_t score_closed_role(int64_t achieved, int64_t divisor, bool *ret_clamped);

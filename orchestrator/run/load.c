@@ -39,6 +39,17 @@ static bool all_finished(const struct run *run)
     return true;
 }
 
+bool run_load_runs(const struct run *run)
+{
+    const struct phase *const all[] = {&run_phase_ramp, &run_phase_warm, &run_phase_measure,
+                                       &run_phase_drain};
+
+    for (size_t i = 0; i < VT_COUNT(all); i++)
+        if (phases_in(&run->phases, all[i]->name))
+            return true;
+    return false;
+}
+
 static void phase_over(struct vt_timer *timer, int64_t now_ns)
 {
     struct run *run = timer->ctx;

@@ -10,21 +10,9 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/scope.h"
 #include "orchestrator/run/steps.h"
 
 #define RESTARTS_MAX 3 /* of one VM: what fails a fourth time fails for a reason */
-
-static bool load_runs(const struct run *run)
-{
-    const struct phase *const all[] = {&run_phase_ramp, &run_phase_warm, &run_phase_measure,
-                                       &run_phase_drain};
-
-    for (size_t i = 0; i < VT_COUNT(all); i++)
-        if (phases_in(&run->phases, all[i]->name))
-            return true;
-    return false;
-}
 
 /* Load that the guest makes by itself, while more of it is to come; NULL: there is none. */
 static struct run_load *find_work(struct run_vm *vm)
@@ -127,7 +115,7 @@ void run_vm_stopped(void *ctx, const char *uuid)
     vm->ordered = vm->started = vm->up = false;
     run_lost_explained(vm);
     run_keep_console(vm); /* the next emulator begins that file anew */
-    if (!load_runs(run)) {
+    if (!run_load_runs(run)) {
         ended_without_load(vm);
         return;
     }

@@ -60,18 +60,6 @@ void run_reason(struct run *run, const char *code, double number, const char *fm
     vt_bus_emit(&run->bus, &event);
 }
 
-/* The host is sampled in these. */
-static bool follows_load(const struct phase *phase)
-{
-    const struct phase *const all[] = {&run_phase_ramp, &run_phase_warm, &run_phase_measure,
-                                       &run_phase_drain};
-
-    for (size_t i = 0; i < VT_COUNT(all); i++)
-        if (!strcmp(phase->name, all[i]->name))
-            return true;
-    return false;
-}
-
 static void entered(struct run *run, const struct phase *phase)
 {
     struct vt_event event = {
@@ -82,7 +70,7 @@ static void entered(struct run *run, const struct phase *phase)
         .planned_ns = phase->planned_ns ? phase->planned_ns(run) : 0,
     };
 
-    if (!follows_load(phase))
+    if (!run_load_runs(run)) /* the host is sampled while it does */
         run_samples_stop(run);
     vt_bus_emit(&run->bus, &event);
     show_entered(run, phase);

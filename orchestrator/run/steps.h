@@ -87,7 +87,8 @@ int run_record_schedule(struct run *run, const struct run_load *load, const json
 int run_record_jobs(struct run *run, const struct run_load *load, const struct jobs_order *order,
                     const json_t *json, struct vt_error *err);
 
-/* load.c */
+/* load.c: whether it is one of the phases from ramp to drain. */
+bool run_load_runs(const struct run *run);
 /* data: of load.finished or work.finished. */
 void run_load_finished(struct run *run, const char *agent, const json_t *data);
 /* Whether a second of load is new: a guest that was restarted tells its last one once more. */

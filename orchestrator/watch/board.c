@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/scope.h"
 #include "results/qos.h"
+#include "results/score.h"
 
 #define MILLION 1000000
 #define P95 950000
@@ -158,35 +159,30 @@ static void take(struct vt_sink *sink, const struct vt_event *event)
 
 /* --- what goes out --- */
 
-/* Points of a role so far, 0 to 1; below 0: nothing yet. */
-static double role_points(const struct board_role *role, const struct board_tile *tile)
+/* Of a role that had load. */
+static int64_t role_points(const struct board_role *role, const struct board_tile *tile)
 {
     const struct spec_load *load = &role->spec->load;
-    double points;
+    int64_t seconds = tile->last_s - tile->first_s + 1;
 
-    if (role->intended == 0)
-        return -1;
     if (load->loop == SPEC_LOOP_OPEN)
-        return (double)role->good / (double)role->intended;
-    points = (double)role->good / (double)(tile->last_s - tile->first_s + 1) /
-             ((double)load->divisor / MILLION);
-    return points < 1 ? points : 1;
+        return score_open_role(role->good, role->intended);
+    return score_closed_role(score_rate(role->good, seconds), load->divisor, NULL);
 }
 
 static int64_t tile_score(const struct board_role *roles, unsigned nroles,
                           const struct board_tile *tile)
 {
-    double sum = 0, weights = 0;
+    int64_t points[SPEC_ROLES_MAX], weights[SPEC_ROLES_MAX];
+    size_t n = 0;
 
     for (unsigned r = 0; r < nroles; r++) {
-        double points = role_points(&roles[r], tile);
-
-        if (!roles[r].spec->scored || points < 0)
+        if (!roles[r].spec->scored || roles[r].intended == 0)
             continue;
-        sum += points * (double)roles[r].spec->load.weight;
-        weights += (double)roles[r].spec->load.weight;
+        points[n] = role_points(&roles[r], tile);
+        weights[n++] = roles[r].spec->load.weight;
     }
-    return weights > 0 ? (int64_t)(sum / weights * 10000 + 0.5) : -1;
+    return n > 0 ? score_hundredths(score_mean(points, weights, n), SCORE_POINT) : -1;
 }
 
 /* "3 s", "250 ms", "1.5 MB/s" */
