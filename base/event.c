@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/json.h"
@@ -50,7 +51,7 @@ void vt_bus_note(struct vt_bus *bus, enum vt_event_level level, const char *fmt,
     vt_bus_emit(bus, &event);
 }
 
-static const char *type_text(enum vt_event_type type)
+const char *vt_event_type_name(enum vt_event_type type)
 {
     switch (type) {
     case VT_EVENT_NOTE:
@@ -69,6 +70,22 @@ static const char *type_text(enum vt_event_type type)
         return "verdict";
     }
     return "?";
+}
+
+bool vt_event_type_is_wide(enum vt_event_type type)
+{
+    return type == VT_EVENT_LOAD || type == VT_EVENT_SAMPLE || type == VT_EVENT_LOG;
+}
+
+bool vt_event_type_find(const char *name, enum vt_event_type *ret)
+{
+    for (enum vt_event_type type = VT_EVENT_NOTE; type <= VT_EVENT_VERDICT; type++) {
+        if (vt_event_type_is_wide(type) || strcmp(name, vt_event_type_name(type)) != 0)
+            continue;
+        *ret = type;
+        return true;
+    }
+    return false;
 }
 
 static const char *level_text(enum vt_event_level level)
@@ -150,7 +167,7 @@ void vt_event_write_json(const struct vt_event *event, struct vt_buf *out)
 {
     struct vt_json w;
 
-    vt_json_message(&w, out, type_text(event->type));
+    vt_json_message(&w, out, vt_event_type_name(event->type));
     vt_json_int(&w, "time_ns", event->time_ns);
     if (event->tile > 0)
         vt_json_uint(&w, "tile", event->tile);

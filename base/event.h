@@ -70,6 +70,13 @@ void vt_bus_emit(struct vt_bus *bus, const struct vt_event *event);
 void vt_bus_note(struct vt_bus *bus, enum vt_event_level level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* As JSON and records name it: "note". */
+const char *vt_event_type_name(enum vt_event_type type);
+/* Load, samples and logs: far more than of all others. */
+bool vt_event_type_is_wide(enum vt_event_type type);
+/* Of the types that are not wide; false: none has that name. */
+bool vt_event_type_find(const char *name, enum vt_event_type *ret);
+
 /* One line of JSON without newline: {"v":1,"type":"phase","time_ns":...}. Keys are the fields'
  * names, absent where NULL or 0; value has 6 decimals, and is null with "why" where not available;
  * a histogram is {"count","p50_ns","p95_ns","p99_ns","max_ns","clipped"}, count 0 alone; one of

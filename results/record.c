@@ -272,13 +272,14 @@ static const char *cut_text(const char *text, char buf[RECORD_TEXT_MAX + 1])
     return buf;
 }
 
-static void take_words(struct record *record, const struct vt_event *event, const char *type)
+static void take_words(struct record *record, const struct vt_event *event)
 {
     char text[RECORD_TEXT_MAX + 1], code[RECORD_TEXT_MAX + 1];
     bool verdict = event->type == VT_EVENT_VERDICT;
 
-    record_queue_put(record->queue, RECORD_PUT_EVENT, "tiiittttitd", type, (int64_t)event->level,
-                     event->time_ns, (int64_t)event->tile, event->role, event->phase, event->source,
+    record_queue_put(record->queue, RECORD_PUT_EVENT, "tiiittttitd",
+                     vt_event_type_name(event->type), (int64_t)event->level, event->time_ns,
+                     (int64_t)event->tile, event->role, event->phase, event->source,
                      cut_text(event->text, text), event->planned_ns,
                      verdict ? cut_text(event->series, code) : NULL, verdict ? event->value : 0.0);
 }
@@ -356,18 +357,14 @@ static void take_event(struct vt_sink *sink, const struct vt_event *event)
     struct record *record = (struct record *)sink;
 
     switch (event->type) {
-    case VT_EVENT_NOTE:
-        take_words(record, event, "note");
-        break;
     case VT_EVENT_PHASE:
         vt_text_copy(record->phase, sizeof(record->phase), event->phase ? event->phase : "");
-        take_words(record, event, "phase");
+        take_words(record, event);
         break;
+    case VT_EVENT_NOTE:
     case VT_EVENT_AGENT:
-        take_words(record, event, "agent");
-        break;
     case VT_EVENT_VERDICT:
-        take_words(record, event, "verdict");
+        take_words(record, event);
         break;
     case VT_EVENT_LOAD:
         take_load(record, event);

@@ -109,25 +109,6 @@ int record_walk_agents(struct record_reader *reader,
     return r;
 }
 
-static int event_type(const char *name, enum vt_event_type *ret)
-{
-    static const struct {
-        const char *name;
-        enum vt_event_type type;
-    } types[] = {{"note", VT_EVENT_NOTE},
-                 {"phase", VT_EVENT_PHASE},
-                 {"agent", VT_EVENT_AGENT},
-                 {"verdict", VT_EVENT_VERDICT}};
-
-    for (size_t i = 0; i < VT_COUNT(types); i++) {
-        if (!strcmp(name, types[i].name)) {
-            *ret = types[i].type;
-            return 0;
-        }
-    }
-    return -EBADMSG;
-}
-
 int record_walk_events(struct record_reader *reader,
                        int (*row)(void *ctx, const struct vt_event *event), void *ctx,
                        struct vt_error *err)
@@ -151,7 +132,7 @@ int record_walk_events(struct record_reader *reader,
         event.planned_ns = record_take_int(&cursor, INT64_MIN, INT64_MAX);
         event.series = record_take_opt_text(&cursor, RECORD_TEXT_MAX);
         event.value = record_take_real(&cursor);
-        if (event_type(type, &event.type) < 0)
+        if (!vt_event_type_find(type, &event.type))
             cursor.fault = "an unknown type of event";
         r = record_cursor_check(&cursor, err);
         if (r == 0)

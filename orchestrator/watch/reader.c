@@ -176,18 +176,11 @@ const char *watch_reader_line(struct watch_reader *reader, size_t *ret_len)
 
 bool watch_event_read(const json_t *message, struct vt_event *ret)
 {
-    static const struct {
-        const char *name;
-        enum vt_event_type type;
-    } types[] = {{"note", VT_EVENT_NOTE},
-                 {"phase", VT_EVENT_PHASE},
-                 {"agent", VT_EVENT_AGENT},
-                 {"verdict", VT_EVENT_VERDICT}};
     const char *type = NULL, *level = "info";
     struct vt_event event = {0};
-    size_t i = 0;
 
     if (vt_json_get_string(message, "type", &type, NULL) < 0 ||
+        !vt_event_type_find(type, &event.type) ||
         vt_json_get_int(message, "time_ns", 0, INT64_MAX, &event.time_ns, NULL) < 0 ||
         vt_json_opt_string(message, "level", &level, NULL) < 0 ||
         vt_json_opt_string(message, "source", &event.source, NULL) < 0 ||
@@ -195,11 +188,6 @@ bool watch_event_read(const json_t *message, struct vt_event *ret)
         vt_json_opt_string(message, "text", &event.text, NULL) < 0 ||
         vt_json_opt_int(message, "planned_ns", 0, INT64_MAX, &event.planned_ns, NULL) < 0)
         return false;
-    while (i < VT_COUNT(types) && strcmp(type, types[i].name) != 0)
-        i++;
-    if (i == VT_COUNT(types))
-        return false;
-    event.type = types[i].type;
     event.level = !strcmp(level, "error")     ? VT_LEVEL_ERROR
                   : !strcmp(level, "warning") ? VT_LEVEL_WARNING
                                               : VT_LEVEL_INFO;

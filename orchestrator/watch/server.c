@@ -294,8 +294,7 @@ static void on_connection(uv_stream_t *stream, int status)
 static void take(struct vt_sink *sink, const struct vt_event *event)
 {
     struct watch_server *server = (struct watch_server *)sink;
-    bool wide = event->type == VT_EVENT_LOAD || event->type == VT_EVENT_SAMPLE ||
-                event->type == VT_EVENT_LOG;
+    bool wide = vt_event_type_is_wide(event->type);
     bool wanted = !wide;
 
     for (size_t i = 0; i < WATCH_READERS_MAX; i++)

@@ -182,6 +182,28 @@ static void board_tells_what_a_limit_comes_to(void **state)
     watch_board_dispose(&board);
 }
 
+/* A closed loop: operations a second of the divisor's 10, 100 points at the most. */
+static void a_closed_loop_scores_by_its_rate(void **state)
+{
+    VT_AUTO_FREE struct spec *spec = make_spec();
+    VT_AUTO_FREE struct watch_view *view = calloc(1, sizeof(*view));
+    struct watch_board board;
+
+    (void)state;
+    assert_non_null(view);
+    spec->nroles = 1;
+    spec->roles[0].load.loop = SPEC_LOOP_CLOSED;
+    assert_int_equal(watch_board_init(&board, spec, &preset, 1, NULL), 0);
+    feed(&board, 1, "web", "home", 4, 9, 0, 0);
+    feed(&board, 1, "web", "home", 6, 6, 0, 0); /* 15 in three seconds */
+    watch_board_view(&board, board.start_ns, view);
+    assert_int_equal(view->tiles[0].score, 5000);
+    feed(&board, 1, "web", "home", 6, 100, 0, 0);
+    watch_board_view(&board, board.start_ns, view);
+    assert_int_equal(view->tiles[0].score, 10000);
+    watch_board_dispose(&board);
+}
+
 static void a_view_arrives_as_it_was_sent(void **state)
 {
     VT_AUTO_FREE struct watch_view *view = calloc(1, sizeof(*view)),
@@ -375,6 +397,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_are_no_orders_to_the_terminal),
         cmocka_unit_test(board_tells_what_a_limit_comes_to),
+        cmocka_unit_test(a_closed_loop_scores_by_its_rate),
         cmocka_unit_test(a_view_arrives_as_it_was_sent),
         cmocka_unit_test(many_tiles_fit_80x24),
         cmocka_unit_test(many_tiles_fit_200x50),
