@@ -8,14 +8,9 @@
 
 #define MILLION 1000000
 
-/* Nearest rank (qos.c): the value of rank ceil(q n) must be within, so n - ceil(q n) may not be. */
 uint64_t breach_allowed(const struct qos_line *line, uint64_t n)
 {
-    unsigned __int128 n128 = n;
-
-    if (line->kind == QOS_ERRORS)
-        return (uint64_t)(n128 * (uint64_t)line->limit / MILLION);
-    return n - (uint64_t)((n128 * (uint64_t)line->percentile + MILLION - 1) / MILLION);
+    return qos_allowed(n, line->kind == QOS_ERRORS ? MILLION - line->limit : line->percentile);
 }
 
 struct walk {

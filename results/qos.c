@@ -204,6 +204,11 @@ uint64_t qos_tally_within(const struct qos_tally *tally)
     return n < tally->correct ? n : tally->correct;
 }
 
+uint64_t qos_allowed(uint64_t n, int64_t share)
+{
+    return n - nearest_rank(n, share);
+}
+
 enum qos_state qos_judge(uint64_t n, int64_t share, uint64_t within)
 {
     enum qos_state plain = within < nearest_rank(n, share) ? QOS_FAIL : QOS_PASS;

@@ -66,6 +66,8 @@ void qos_tally_add_sum(struct qos_tally *tally, const struct record_sum_operatio
 uint64_t qos_tally_within(const struct qos_tally *tally);
 /* The state of a line: undecided without requests. */
 enum qos_state qos_tally_judge(const struct qos_tally *tally);
+/* How many of n requests may be beyond a limit that a share of them must keep. */
+uint64_t qos_allowed(uint64_t n, int64_t share);
 /* That of a quantile, n > 0: of n requests so many are within, and that share must be. */
 enum qos_state qos_judge(uint64_t n, int64_t share, uint64_t within);
 
