@@ -130,7 +130,7 @@ def wait_for_answers(netns, servers):
                 time.sleep(POLL_S)
         os._exit(1 if waiting else 0)
     if os.waitpid(pid, 0)[1] != 0:
-        die(f"{servers} did not answer")
+        die("not all of these answered: " + ", ".join(role for role, _ in servers))
 
 
 def wait_until(what, seconds=DEADLINE_S):
@@ -167,13 +167,18 @@ def servers_of(vms):
 
 def run_vtile(work, servers):
     env = environment(work)
-    child = subprocess.Popen([VTILE, "run", "--json", "--host", "embed", "--spec", SPEC], env=env,
-                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    for line in child.stdout:
-        if found := re.search(r'"text":"run ([0-9a-f]{6})', line):
-            netns = f"vt-{found[1]}"
-        if '"phase":"deploy"' in line:
-            break
+    # Into a file: a pipe that nobody reads would stop the run.
+    with open(f"{work}/events", "w+") as events:
+        child = subprocess.Popen([VTILE, "run", "--json", "--host", "embed", "--spec", SPEC],
+                                 env=env, stdout=events, stderr=subprocess.STDOUT)
+
+    def deploys():
+        with open(f"{work}/events") as said:
+            text = said.read()
+        found = re.search(r'"text":"run ([0-9a-f]{6})', text)
+        return f"vt-{found[1]}" if found and '"phase":"deploy"' in text else None
+
+    netns = wait_until(deploys)
     wait_for_answers(netns, servers)
     qemus = qemus_of(f"{work}/s/embed")
     clients = [pid for pid, _ in processes_with(f"{work}/r/") if pid not in qemus + [child.pid]]
@@ -182,7 +187,6 @@ def run_vtile(work, servers):
     memory = [pss_mib(pid) for pid in qemus]
     child.send_signal(signal.SIGINT)
     child.send_signal(signal.SIGINT)
-    child.stdout.read()
     child.wait()
     return {"cpu_s": sum(guests) + own, "guests_cpu_s": sum(guests), "own_cpu_s": own,
             "vms": len(guests), "pss_mib": sum(memory)}
