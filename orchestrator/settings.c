@@ -363,34 +363,17 @@ static bool is_default(const struct run_settings *settings, size_t row)
     return strcmp(settings->source[row], "default") == 0;
 }
 
-static void set_spec_source(struct run_settings *settings, size_t row, const struct spec *spec,
-                            enum spec_run_key key)
-{
-    set_source(settings, row, "spec %s:%d:%d", spec->name, spec->run.at[key].line,
-               spec->run.at[key].column);
-}
-
 static int apply_spec(struct loader *l, struct spec *ret, struct vt_error *err)
 {
-    struct run_settings *s = &l->settings;
-    size_t tiles = row_of("tiles"), load = row_of("load"), preset = row_of("preset");
-    int rc = spec_load(s->spec, ret, err);
+    int rc = spec_load(l->settings.spec, ret, err);
 
-    if (rc < 0)
-        return rc;
-    if (ret->run.tiles > 0 && is_default(s, tiles)) {
-        s->tiles = ret->run.tiles;
-        set_spec_source(s, tiles, ret, SPEC_RUN_TILES);
+    for (size_t row = 0; rc == 0 && row < settings_count; row++) {
+        struct spec_place at;
+
+        if (is_default(&l->settings, row) && settings_take_spec(&l->settings, row, ret, &at))
+            set_source(&l->settings, row, "spec %s:%d:%d", ret->name, at.line, at.column);
     }
-    if (ret->run.load > 0 && is_default(s, load)) {
-        s->load = ret->run.load;
-        set_spec_source(s, load, ret, SPEC_RUN_LOAD);
-    }
-    if (ret->run.preset >= 0 && is_default(s, preset)) {
-        s->preset = ret->run.preset;
-        set_spec_source(s, preset, ret, SPEC_RUN_PRESET);
-    }
-    return 0;
+    return rc;
 }
 
 static int draw_seed(struct run_settings *settings, struct vt_error *err)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -9,6 +10,7 @@
 
 #define VALUE_MAX (SETTINGS_URIS_MAX * (VT_PATH_MAX + 1))
 #define HELP_COLUMN 26
+#define HELP_WIDTH 100
 #define JSON_MAX (1U << 20)
 
 /* The row's value as text: entries of a LIST with spaces between, a default by its name. */
@@ -97,16 +99,24 @@ void settings_walk(const struct run_settings *settings, const struct settings_us
 
 /* --- help --- */
 
+/* fallback: the default, on a line of its own where the first has no room; NULL: none. */
 static void help_line(FILE *out, const char *name, const char *arg, const char *help,
-                      const char *tail)
+                      const char *range, const char *fallback)
 {
     char head[64];
     int n = snprintf(head, sizeof(head), "  --%s%s%s", name, arg ? " " : "", arg ? arg : "");
+    size_t width = HELP_COLUMN + strlen(help) + strlen(range);
 
     if (n >= HELP_COLUMN)
-        fprintf(out, "%s\n%*s%s%s\n", head, HELP_COLUMN, "", help, tail);
+        fprintf(out, "%s\n%*s%s%s", head, HELP_COLUMN, "", help, range);
     else
-        fprintf(out, "%-*s%s%s\n", HELP_COLUMN, head, help, tail);
+        fprintf(out, "%-*s%s%s", HELP_COLUMN, head, help, range);
+    if (fallback && width + strlen(fallback) + strlen(" ()") > HELP_WIDTH)
+        fprintf(out, "\n%*s(%s)\n", HELP_COLUMN, "", fallback);
+    else if (fallback)
+        fprintf(out, " (%s)\n", fallback);
+    else
+        fputs("\n", out);
 }
 
 static bool is_number(enum vt_field_type type)
@@ -114,37 +124,64 @@ static bool is_number(enum vt_field_type type)
     return type == VT_FIELD_INT || type == VT_FIELD_FIXED;
 }
 
-static void help_row(FILE *out, size_t row)
+/* What a plain run is made of: the values of its spec, over the table's defaults. */
+struct plain_run {
+    struct spec spec;
+    struct run_settings settings;
+};
+
+/* plain: NULL where the command makes no run. */
+static void help_row(FILE *out, size_t row, struct plain_run *plain)
 {
     const struct vt_field *field = &settings_fields[row];
     const struct setting_row *r = &settings_rows[row];
     const char *fallback = r->shown ? r->shown : r->fallback;
-    char words[VT_FIELD_WORDS_MAX] = "", tail[2 * VT_FIELD_WORDS_MAX] = "";
+    char words[VT_FIELD_WORDS_MAX] = "", range[VT_FIELD_WORDS_MAX + 4] = "";
+    char value[VT_FIELD_WORDS_MAX], said[2 * VT_FIELD_WORDS_MAX];
+    struct spec_place at;
 
-    if (is_number(field->type)) {
-        const char *range = strstr(vt_field_expect(field, words), "from ");
-
-        snprintf(tail, sizeof(tail), "; %s (%s)", range ? range : words, fallback);
-    } else if (fallback) {
-        snprintf(tail, sizeof(tail), " (%s)", fallback);
+    if (plain && settings_take_spec(&plain->settings, row, &plain->spec, &at)) {
+        snprintf(said, sizeof(said), "the spec's; %s: %s", plain->spec.name,
+                 vt_field_print(field, &plain->settings, value));
+        fallback = said;
     }
-    help_line(out, field->key, r->arg, field->help, tail);
+    if (is_number(field->type)) {
+        const char *from = strstr(vt_field_expect(field, words), "from ");
+
+        snprintf(range, sizeof(range), "; %s", from ? from : words);
+    }
+    help_line(out, field->key, r->arg, field->help, range, fallback);
+}
+
+static void help_specs(FILE *out, struct plain_run *room)
+{
+    fputs("\nBuilt-in specs:\n", out);
+    for (const char *const *name = spec_builtin_names(); *name; name++) {
+        if (spec_load(*name, &room->spec, NULL) == 0)
+            fprintf(out, "  %-9s %s\n", *name, room->spec.description);
+    }
 }
 
 void settings_help(const struct settings_use *use, FILE *out)
 {
+    VT_AUTO_FREE struct plain_run *plain = use->run ? calloc(1, sizeof(*plain)) : NULL;
+
+    if (plain && spec_load(settings_rows[0].fallback, &plain->spec, NULL) < 0)
+        *plain = (struct plain_run){.spec.run.preset = -1};
     fprintf(out, "Usage: %s\n\nOptions:\n", use->usage);
     for (size_t i = 0; i < use->noptions; i++)
-        help_line(out, use->options[i].name, use->options[i].arg, use->options[i].help, "");
+        help_line(out, use->options[i].name, use->options[i].arg, use->options[i].help, "", NULL);
     for (size_t row = 0; row < settings_count; row++) {
         if (settings_has(use, row))
-            help_row(out, row);
+            help_row(out, row, plain);
     }
-    help_line(out, "help", NULL, "print this", "");
+    help_line(out, "help", NULL, "print this", "", NULL);
     fputs("\nAn option counts before the variable VTILE_<OPTION>, that before the key of the same\n"
           "name in vtile.yaml",
           out);
     fputs(use->run ? ", that before what the spec says; the default stands in brackets.\n"
                    : "; the default stands in brackets.\n",
           out);
+    if (plain)
+        help_specs(out, plain);
 }

@@ -90,7 +90,7 @@ const struct vt_field settings_fields[] = {
      .type = VT_FIELD_TEXT,
      AT(profile),
      .min = 1,
-     .help = "tuning of the host for this run"},
+     .help = "tuning of the host for this run; only \"none\" so far"},
     {.key = "boot-timeout",
      .type = VT_FIELD_DURATION,
      AT(boot_timeout_ns),
@@ -165,4 +165,25 @@ const char *settings_variable(const char *name, char out[SETTINGS_VARIABLE_MAX])
 bool settings_has(const struct settings_use *use, size_t row)
 {
     return use->run || !settings_rows[row].run;
+}
+
+bool settings_take_spec(struct run_settings *settings, size_t row, const struct spec *spec,
+                        struct spec_place *ret_place)
+{
+    const char *key = settings_fields[row].key;
+    const struct spec_run *run = &spec->run;
+
+    if (run->tiles > 0 && strcmp(key, "tiles") == 0) {
+        settings->tiles = run->tiles;
+        *ret_place = run->at[SPEC_RUN_TILES];
+    } else if (run->load > 0 && strcmp(key, "load") == 0) {
+        settings->load = run->load;
+        *ret_place = run->at[SPEC_RUN_LOAD];
+    } else if (run->preset >= 0 && strcmp(key, "preset") == 0) {
+        settings->preset = run->preset;
+        *ret_place = run->at[SPEC_RUN_PRESET];
+    } else {
+        return false;
+    }
+    return true;
 }

@@ -24,6 +24,9 @@ extern const size_t settings_count;
 /* "VTILE_PRINT_CONFIG" of "print-config". Returns out. */
 #define SETTINGS_VARIABLE_MAX 48
 const char *settings_variable(const char *name, char out[SETTINGS_VARIABLE_MAX]);
+/* Takes the row's value from the spec; false where the spec says nothing of it. */
+bool settings_take_spec(struct run_settings *settings, size_t row, const struct spec *spec,
+                        struct spec_place *ret_place);
 /* Has a command of this use the row? */
 bool settings_has(const struct settings_use *use, size_t row);
 

@@ -57,6 +57,18 @@ while read -r command; do
     esac
 done <"$work/commands"
 
+# What a plain run is made of: the page knows the built-in specs and what the default one says.
+"$vtile" run --help | sed -n '/^Built-in specs:/,$s/^  \([a-z]*\) .*/\1/p' >"$work/specs"
+[ -s "$work/specs" ] || fail "run --help names no built-in specs"
+while read -r spec; do
+    section "$pages/vtile-run.1" OPTIONS | grep -q "^\.Cm $spec\( [,;]\)\?$" || fail "vtile-run.1 does not know the spec $spec"
+done <"$work/specs"
+"$vtile" run --help | sed -n "s/.*(the spec's; \(.*\))$/\1/p" >"$work/defaults"
+[ -s "$work/defaults" ] || fail "run --help says nothing of the spec's own values"
+while read -r default; do
+    grep -qF "Po $default Pc" "$pages/vtile-run.1" || fail "vtile-run.1 does not say $default"
+done <"$work/defaults"
+
 for page in "$pages"/*.1; do
     name=$(basename "$page")
     lint=$(mandoc -Tlint -Wwarning "$page" 2>&1) || fail "$name: $lint"

@@ -426,7 +426,18 @@ static void test_help(void **state)
     (void)state;
     assert_non_null(strstr(run, "Usage: vtile run [OPTION]...\n"));
     assert_non_null(strstr(run, "\n  --load SHARE            share of a tile's full load to offer; "
-                                "from 0.000001 to 1 (1)\n"));
+                                "from 0.000001 to 1\n"
+                                "                          (the spec's; specvirt: 0.05)\n"));
+    assert_non_null(
+        strstr(run, " standard 2 h\n                          (the spec's; specvirt: smoke)\n"));
+    assert_non_null(strstr(run, "; from 1 to 256 (1)\n")); /* the spec says nothing of it */
+    for (const char *const *name = spec_builtin_names(); *name; name++) {
+        char line[64];
+
+        snprintf(line, sizeof(line), "\n  %s ", *name);
+        assert_non_null(strstr(run, line));
+        assert_null(strstr(other, line));
+    }
     assert_non_null(strstr(other, "\n  --app RATE              rate of app\n"));
     assert_null(strstr(other, "--tiles"));
     for (size_t row = 0; row < settings_count; row++) {
