@@ -92,6 +92,31 @@ static int set_keys(struct image_work *work, struct vt_error *err)
     return 0;
 }
 
+static int refuse_packages(struct vt_error *err)
+{
+    return vt_error_set(err, VT_KIND_CONFIG, -EPERM,
+                        "installing packages into an image needs root: run `vtile image build` "
+                        "as root");
+}
+
+/* Without root a cache that never had packages cannot get any: no need to ask apt first. */
+static int check_root(const struct image_cache *cache, struct vt_error *err)
+{
+    VT_AUTO_FREE struct image_entry *entries = NULL;
+    size_t count = 0;
+    int r;
+
+    if (geteuid() == 0)
+        return 0;
+    r = image_cache_list(cache, &entries, &count, err);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(entries[i].part, image_parts[IMAGE_PACKAGES].name))
+            return 0;
+    return refuse_packages(err);
+}
+
 /* work_close also after failure. */
 static int work_open(struct image_work *work, const struct image_options *options, bool lock,
                      struct vt_error *err)
@@ -106,6 +131,8 @@ static int work_open(struct image_work *work, const struct image_options *option
     r = image_cache_folder(options, folder, sizeof folder, err);
     if (r == 0)
         r = image_cache_open(folder, &work->cache, err);
+    if (r == 0 && lock)
+        r = check_root(&work->cache, err);
     if (r == 0)
         r = find_program(work->options, "vtile-agent", work->agent, err);
     if (r == 0)
@@ -167,20 +194,35 @@ static int make_part(const struct image_work *work, int part, struct vt_error *e
     return r < 0 ? vt_error_wrap(err, "image part %s", ops->name) : 0;
 }
 
+/* What needs root is refused before any other part is made. */
+static int look_for_parts(const struct image_work *work, bool missing[IMAGE_PARTS],
+                          struct vt_error *err)
+{
+    for (int i = 0; i < IMAGE_PARTS; i++) {
+        const char *name = image_parts[i].name;
+
+        /* A run looks at sizes only; what it is told to do where a guest does not boot is this. */
+        missing[i] = !image_cache_has(&work->cache, name, work->keys[i]) ||
+                     !image_cache_is_whole(&work->cache, name, work->keys[i]);
+    }
+    if (missing[IMAGE_PACKAGES] && geteuid() != 0)
+        return refuse_packages(err);
+    return 0;
+}
+
 int image_build(const struct image_options *options, struct image *ret, unsigned *ret_built,
                 struct vt_error *err)
 {
     struct image_work work;
     struct image image;
+    bool missing[IMAGE_PARTS];
     unsigned built = 0;
     int r = work_open(&work, options, true, err);
 
+    if (r == 0)
+        r = look_for_parts(&work, missing, err);
     for (int i = 0; r == 0 && i < IMAGE_PARTS; i++) {
-        const char *name = image_parts[i].name;
-
-        /* A run looks at sizes only; what it is told to do where a guest does not boot is this. */
-        if (image_cache_has(&work.cache, name, work.keys[i]) &&
-            image_cache_is_whole(&work.cache, name, work.keys[i]))
+        if (!missing[i])
             continue;
         r = make_part(&work, i, err);
         built++;
