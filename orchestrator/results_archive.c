@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "orchestrator/results_archive.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "orchestrator/state.h"
+#include "orchestrator/watch/reader.h"
 
 /* Own fingerprint first, then those of the command line. */
 struct trusted {
@@ -44,8 +46,70 @@ static int load_trust(const char *const *trusted, size_t ntrusted, struct truste
     return 0;
 }
 
+struct matches {
+    unsigned n;
+    char run[64];
+    char names[256]; /* "1a2b3c4d5e6f 0123..." */
+};
+
+static void look_at(struct matches *found, const char *entry, const char *name)
+{
+    size_t len = strlen(entry), tail = strlen(ARCHIVE_SUFFIX), used = strlen(found->names);
+
+    if (len <= tail || strcmp(entry + len - tail, ARCHIVE_SUFFIX) != 0 ||
+        strncmp(entry, name, strlen(name)) != 0)
+        return;
+    len -= tail;
+    if (len < strlen(name) || len >= sizeof(found->run))
+        return;
+    found->n++;
+    snprintf(found->run, sizeof(found->run), "%.*s", (int)len, entry);
+    if (used + len + 2 < sizeof(found->names))
+        snprintf(found->names + used, sizeof(found->names) - used, "%s%s", used ? " " : "",
+                 found->run);
+}
+
+/* The runs whose archives are here and whose ids begin so. */
+static int find_beginning(const char *folder, const char *name, struct matches *ret,
+                          struct vt_error *err)
+{
+    DIR *dir = opendir(folder);
+    const struct dirent *entry;
+
+    if (!dir && errno != ENOENT)
+        return vt_error_errno(err, VT_KIND_CONFIG, errno, "look for run %s in %s", name, folder);
+    while (name[0] && dir && (entry = readdir(dir)))
+        look_at(ret, entry->d_name, name);
+    if (dir)
+        closedir(dir);
+    if (ret->n > 1)
+        return vt_error_set(err, VT_KIND_USAGE, -EINVAL, "%u runs begin with %s: name one of %s",
+                            ret->n, name, ret->names);
+    return 0;
+}
+
+static int refuse_run(const struct state *state, const char *name, struct vt_error *err)
+{
+    struct watch_reader reader;
+    int r = name[0] ? watch_reader_open(&reader, state->runtime, name, false, NULL) : -ENOENT;
+
+    if (r == 0)
+        vt_error_set(err, VT_KIND_USAGE, -EBUSY,
+                     "run %s still goes on and has no archive yet; `vtile watch %s` follows it",
+                     reader.run, reader.run);
+    else
+        vt_error_set(err, VT_KIND_USAGE, -ENOENT,
+                     "no run %s: neither a file of that name nor an archive in %s/results", name,
+                     state->folder);
+    if (name[0])
+        watch_reader_close(&reader);
+    return r == 0 ? -EBUSY : -ENOENT;
+}
+
 static int find(const char *name, char path[VT_PATH_MAX], struct vt_error *err)
 {
+    char folder[VT_PATH_MAX + 16];
+    struct matches found = {0};
     struct state state;
     int r;
 
@@ -59,10 +123,17 @@ static int find(const char *name, char path[VT_PATH_MAX], struct vt_error *err)
     if (snprintf(path, VT_PATH_MAX, "%s/results/%s" ARCHIVE_SUFFIX, state.folder, name) >=
         VT_PATH_MAX)
         return vt_error_set(err, VT_KIND_USAGE, -ENAMETOOLONG, "path too long");
-    if (access(path, F_OK) < 0)
-        return vt_error_set(err, VT_KIND_USAGE, -ENOENT,
-                            "no run %s: neither a file of that name nor %s", name, path);
-    return 0;
+    if (name[0] && access(path, F_OK) == 0)
+        return 0;
+    snprintf(folder, sizeof(folder), "%s/results", state.folder);
+    r = find_beginning(folder, name, &found, err);
+    if (r < 0)
+        return r;
+    if (found.n == 0)
+        return refuse_run(&state, name, err);
+    return snprintf(path, VT_PATH_MAX, "%s/%s" ARCHIVE_SUFFIX, folder, found.run) < VT_PATH_MAX
+               ? 0
+               : vt_error_set(err, VT_KIND_USAGE, -ENAMETOOLONG, "path too long");
 }
 
 static int begin(struct results_archive *archive, const char *name,

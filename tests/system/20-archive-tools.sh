@@ -6,6 +6,7 @@ set -euo pipefail
 for tool in tar sha256sum zstd openssl python3; do
     command -v "$tool" >/dev/null || { echo "skipped: no $tool"; exit 77; }
 done
+. "$(dirname "$0")/wait-until.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 vtile=$VTILE_BUILD/vtile
@@ -115,6 +116,35 @@ report "$work/r/plain"
 is_report "$work/r/plain"
 [ "$(cat "$work/r/plain.new")" = mine ] || die "a file beside the report was changed"
 [ "$(find "$work/r" -mindepth 1 | wc -l)" -eq 5 ] || die "left behind: $(find "$work/r")"
+
+# As much of a run's id as no other has is enough; of one that goes on it is said how to follow it.
+mkdir -p "$VTILE_STATE/results"
+cp "$golden/v1.vtar" "$VTILE_STATE/results/1a2b3c4d5e6f.vtar"
+cp "$golden/v1.vtar" "$VTILE_STATE/results/1a9b3c4d5e6f.vtar"
+# answers CODE WHAT RUN
+answers() {
+    local code=0
+    "$vtile" results verify --trust "$fingerprint" "$3" >"$work/log" 2>&1 || code=$?
+    { [ "$code" -eq "$1" ] && grep -qF "$2" "$work/log"; } || die "run '$3': $code: $(cat "$work/log")"
+}
+answers 0 1a2b3c4d5e6f.vtar 1a2
+answers 0 1a9b3c4d5e6f.vtar 1a9b3c4d5e6f
+answers 2 '2 runs begin with 1a: name one of ' 1a
+answers 2 'no run 1b: ' 1b
+answers 2 'no run : ' ''
+export VTILE_RUNTIME=$work/runtime
+mkdir -p "$VTILE_RUNTIME/1c2b3c4d5e6f"
+timeout 60 python3 -c 'import signal, socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.bind(sys.argv[1])
+s.listen()
+print("listens", flush=True)
+signal.pause()' "$VTILE_RUNTIME/1c2b3c4d5e6f/watch" >"$work/listens" &
+going=$!
+listening() { [ -s "$work/listens" ]; }
+wait_until 20 listening || die "no socket"
+answers 2 'run 1c2b3c4d5e6f still goes on and has no archive yet; `vtile watch 1c2b3c4d5e6f` follows it' 1c
+kill "$going"
 
 # No option waits for the writer or the reader of a fifo that it is given: it is refused, by name.
 fifo=$work/r/fifo
