@@ -16,7 +16,7 @@
 
 struct row {
     char name[NAME_MAX + 1];
-    char run[64], started[32], verdict[16], qos[16];
+    char run[64], started[32], spec[64], verdict[16], qos[16];
     double score;
     size_t tiles;
     char refused[VT_ERROR_TEXT_MAX]; /* "" where the archive is good as far as it was read */
@@ -61,6 +61,7 @@ static int read_row(const char *folder, const struct archive_trust *trust, struc
     result = json_object_get(json, "result");
     copy_string(result, "run", row->run, sizeof(row->run));
     copy_string(result, "started", row->started, sizeof(row->started));
+    copy_string(result, "spec", row->spec, sizeof(row->spec));
     copy_string(result, "verdict", row->verdict, sizeof(row->verdict));
     copy_string(result, "qos", row->qos, sizeof(row->qos));
     row->score = json_number_value(json_object_get(result, "score"));
@@ -130,6 +131,7 @@ static void print_json(const char *folder, const struct row *rows, size_t n)
         } else {
             vt_json_string(&w, "run", row->run);
             vt_json_string(&w, "started", row->started);
+            vt_json_string(&w, "spec", row->spec);
             vt_json_string(&w, "verdict", row->verdict);
             vt_json_string(&w, "qos", row->qos);
             vt_json_double(&w, "score", row->score, 2);
@@ -143,19 +145,20 @@ static void print_json(const char *folder, const struct row *rows, size_t n)
 
 static int print_table(const struct row *rows, size_t n, struct vt_error *err)
 {
-    static const char *const heads[] = {"RUN", "STARTED", "TILES", "VERDICT", "QOS", "SCORE"};
+    static const char *const heads[] = {"RUN",     "STARTED", "SPEC", "TILES",
+                                        "VERDICT", "QOS",     "SCORE"};
     struct libscols_table *table = scols_new_table();
     int r = table ? 0 : -ENOMEM;
 
     for (size_t i = 0; r == 0 && i < VT_COUNT(heads); i++)
-        r = scols_table_new_column(table, heads[i], 0, i == 2 || i == 5 ? SCOLS_FL_RIGHT : 0)
+        r = scols_table_new_column(table, heads[i], 0, i == 3 || i == 6 ? SCOLS_FL_RIGHT : 0)
                 ? 0
                 : -ENOMEM;
     for (size_t i = 0; r == 0 && i < n; i++) {
         const struct row *row = &rows[i];
         const char *verdict = row->refused[0] ? "refused" : row->verdict;
         char tiles[24], score[32];
-        const char *cells[] = {row->run, row->started, tiles, verdict, row->qos, score};
+        const char *cells[] = {row->run, row->started, row->spec, tiles, verdict, row->qos, score};
         struct libscols_line *line = scols_table_new_line(table, NULL);
 
         snprintf(tiles, sizeof(tiles), "%zu", row->tiles);
