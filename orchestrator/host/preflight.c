@@ -273,17 +273,8 @@ void preflight_run(const struct preflight_needs *needs, struct preflight *ret)
 
 int preflight_error(const struct preflight *preflight, struct vt_error *err)
 {
-    VT_AUTO_BUF struct vt_buf text = VT_BUF_INIT(VT_ERROR_TEXT_MAX * 2);
-
     if (!preflight->errors)
         return 0;
-    for (unsigned i = 0; i < preflight->n; i++) {
-        const struct preflight_finding *finding = &preflight->findings[i];
-        if (finding->level == PREFLIGHT_ERROR)
-            vt_buf_printf(&text, "%s%s%s%s%s", text.len ? "; " : "", finding->what,
-                          finding->act[0] ? " (" : "", finding->act, finding->act[0] ? ")" : "");
-    }
-    return vt_error_set(err, VT_KIND_CONFIG, -EINVAL, "%u thing%s in the way: %s",
-                        preflight->errors, preflight->errors == 1 ? " is" : "s are",
-                        text.data ? text.data : "");
+    return vt_error_set(err, VT_KIND_CONFIG, -EINVAL, "%u error%s, above", preflight->errors,
+                        preflight->errors == 1 ? "" : "s");
 }

@@ -80,7 +80,7 @@ struct preflight_needs {
 void preflight_run(const struct preflight_needs *needs, struct preflight *ret);
 void preflight_add(struct preflight *preflight, enum preflight_level level, const char *check,
                    const char *what, const char *act);
-/* An error of kind CONFIG that names all errors, or 0 when there is none. */
+/* An error of kind CONFIG that counts the errors, which the caller has told; 0: there is none. */
 int preflight_error(const struct preflight *preflight, struct vt_error *err);
 
 /* The first folder of path that uid/gid cannot search, or the file that they cannot read. Returns 1

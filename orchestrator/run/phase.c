@@ -74,12 +74,21 @@ static void start_phase(struct phases *phases)
         phases_done(phases, &err);
 }
 
+static bool has_made_something(const struct phases *phases)
+{
+    for (unsigned i = 0; i < phases->count; i++)
+        if (phases->entered[i] && phases->table[i]->undo)
+            return true;
+    return false;
+}
+
 static void undo_next(struct phases *phases)
 {
     if (!phases->undoing) {
         phases->undoing = true;
         phases->current = (int)phases->count;
-        phases->events->entered(phases->run, &teardown);
+        if (has_made_something(phases))
+            phases->events->entered(phases->run, &teardown);
     }
     while (--phases->current >= 0) {
         const struct phase *phase = phases->table[phases->current];

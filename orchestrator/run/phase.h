@@ -37,7 +37,8 @@ struct phase {
 };
 
 struct phases_events {
-    void (*entered)(struct run *run, const struct phase *phase); /* phase "teardown": undoing */
+    void (*entered)(struct run *run,
+                    const struct phase *phase); /* phase "teardown": undoing something */
     /* The first failure, as it happens. */
     void (*failed)(struct run *run, const struct phase *phase, const struct vt_error *err);
     void (*undo_failed)(struct run *run, const struct phase *phase, const struct vt_error *err);

@@ -72,6 +72,8 @@ static void entered(struct run *run, const struct phase *phase)
 
     if (!run_load_runs(run)) /* the host is sampled while it does */
         run_samples_stop(run);
+    if (phase->always && !run->record && !run->scored)
+        return; /* nothing to score or to seal */
     vt_bus_emit(&run->bus, &event);
     show_entered(run, phase);
 }
