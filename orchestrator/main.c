@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/scope.h"
+#include "base/yaml.h"
 #include "orchestrator/command.h"
 
 #ifndef VTILE_VERSION
@@ -42,6 +44,14 @@ static void hold_standard_descriptors(void)
         close(fd);
 }
 
+/* Whoever read standard output has gone, as `head` does: nobody is left to be told. */
+static bool reader_has_gone(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+
+    return poll(&out, 1, 0) == 1 && (out.revents & POLLERR);
+}
+
 /* What was printed and did not arrive makes a good end a failure. */
 static int close_output(int code)
 {
@@ -49,8 +59,28 @@ static int close_output(int code)
 
     if (fflush(stdout) == 0 && !lost)
         return code;
-    vt_log(VT_LOG_ERROR, "standard output did not take all that was to be said");
+    if (!reader_has_gone())
+        vt_log(VT_LOG_ERROR, "standard output did not take all that was to be said");
     return code == 0 ? 4 : code;
+}
+
+static const char *command_name(const void *ctx, size_t i)
+{
+    (void)ctx;
+    return commands[i].name;
+}
+
+static int refuse_command(const char *word)
+{
+    int nearest = vt_yaml_nearest(word, command_name, NULL, commands_count);
+    char shown[VT_YAML_SHOW_MAX];
+
+    vt_yaml_show(word, shown);
+    if (nearest >= 0)
+        vt_log(VT_LOG_ERROR, "unknown command %s: did you mean %s?", shown, commands[nearest].name);
+    else
+        vt_log(VT_LOG_ERROR, "unknown command %s; `vtile --help` lists the commands", shown);
+    return 2;
 }
 
 int main(int argc, char **argv)
@@ -82,6 +112,5 @@ int main(int argc, char **argv)
         }
         return close_output(code);
     }
-    vt_log(VT_LOG_ERROR, "unknown command '%s'; `vtile --help` lists the commands", argv[1]);
-    return 2;
+    return refuse_command(argv[1]);
 }

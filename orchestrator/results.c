@@ -132,7 +132,7 @@ const struct settings_use results_use = {
         "points for three rates, operations a second, as a\n"
         "        SPECvirt_sc2013-style tile counts them\n"
         "        (" RESULT_METRIC ")\n\n"
-        "RUN is a run's id, ARCHIVE a path.",
+        "RUN is a run's id or the beginning of it, ARCHIVE a path.",
     .options = own,
     .noptions = VT_COUNT(own),
     .operands = true};
@@ -420,6 +420,25 @@ static const struct verb {
     {"decrypt", do_decrypt, 2, "a run or archive is wanted, and a file to write"},
 };
 
+static const char *verb_name(const void *ctx, size_t i)
+{
+    (void)ctx;
+    return verbs[i].name;
+}
+
+static int refuse_verb(const char *word, struct vt_error *err)
+{
+    int nearest = vt_yaml_nearest(word, verb_name, NULL, VT_COUNT(verbs));
+    char shown[VT_YAML_SHOW_MAX];
+
+    vt_yaml_show(word, shown);
+    if (nearest >= 0)
+        return vt_error_set(err, VT_KIND_USAGE, -EINVAL, "unknown verb %s: did you mean %s?", shown,
+                            verbs[nearest].name);
+    return vt_error_set(err, VT_KIND_USAGE, -EINVAL, "unknown verb %s; see `vtile results --help`",
+                        shown);
+}
+
 static int act(const struct options *options, int argc, char **argv, struct vt_error *err)
 {
     for (size_t i = 0; i < VT_COUNT(verbs); i++) {
@@ -429,7 +448,7 @@ static int act(const struct options *options, int argc, char **argv, struct vt_e
             return usage(err, verbs[i].wanted);
         return verbs[i].act(options, argv + 1, err);
     }
-    return usage(err, "no such verb");
+    return refuse_verb(argv[0], err);
 }
 
 int command_results(int argc, char **argv, struct vt_error *err)

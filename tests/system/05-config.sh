@@ -75,6 +75,29 @@ refused 'vtile.yaml:1:1: unknown key "tils": did you mean "tiles"?'
 "$vtile" run --help >help.txt || die "--help needs a good vtile.yaml"
 grep -q -- '--print-config' help.txt || die "--help does not list the options"
 
+# A word that is nearly one is answered with the right one.
+rm vtile.yaml
+said() {
+    local want=$1 code=0
+    shift
+    "$vtile" "$@" >out.txt 2>&1 || code=$?
+    { [ "$code" -eq 2 ] && grep -qF -- "$want" out.txt; } || die "$*: $code, $(cat out.txt)"
+}
+said 'unknown command "rum": did you mean run?' rum
+said 'unknown command "zzzzzzzz"; `vtile --help` lists the commands' zzzzzzzz
+said 'unknown verb "lsit": did you mean list?' results lsit
+
+# A reader that has gone is told nothing; the exit code says it.
+exec 3> >(exec true)
+wait $!
+code=0
+"$vtile" run --help >&3 2>err.txt || code=$?
+exec 3>&-
+{ [ "$code" -eq 4 ] && [ ! -s err.txt ]; } || die "a pipe without reader: exit code $code, $(cat err.txt)"
+code=0
+"$vtile" run --help >/dev/full 2>err.txt || code=$?
+{ [ "$code" -eq 4 ] && grep -q 'did not take all' err.txt; } || die "full output: exit code $code, $(cat err.txt)"
+
 # Every command looks where the settings say, not run alone.
 printf 'state: %s\n' "$work/other" >vtile.yaml
 listed=$(unset VTILE_STATE && "$vtile" results list) || die "results list with a state folder of vtile.yaml"
