@@ -67,11 +67,12 @@ static int replace_file(const char *path, const struct vt_buf *data, struct vt_e
     if (snprintf(tmp, sizeof(tmp), "%s.%ld.new", path, (long)getpid()) >= (int)sizeof(tmp))
         return vt_error_set(err, VT_KIND_USAGE, -ENAMETOOLONG, "%.200s: path too long", path);
     VT_AUTO_CLOSE int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    /* The name that was given is the one to mend, unless its stand-in is what is in the way. */
     if (fd < 0)
-        return vt_error_errno(err, VT_KIND_INFRA, errno, "write %s", tmp);
+        return vt_error_errno(err, VT_KIND_INFRA, errno, "write %s", errno == EEXIST ? tmp : path);
     r = vt_file_write_all(fd, data->data, data->len);
     if (r < 0)
-        vt_error_errno(err, VT_KIND_INFRA, -r, "write %s", tmp);
+        vt_error_errno(err, VT_KIND_INFRA, -r, "write %s", path);
     else if (rename(tmp, path) < 0)
         r = vt_error_errno(err, VT_KIND_INFRA, errno, "name it %s", path);
     if (r < 0)

@@ -145,6 +145,10 @@ listening() { [ -s "$work/listens" ]; }
 wait_until 20 listening || die "no socket"
 answers 2 'run 1c2b3c4d5e6f still goes on and has no archive yet; `vtile watch 1c2b3c4d5e6f` follows it' 1c
 kill "$going"
+# What cannot be written is named as it was given.
+code=0
+"$vtile" results report "$golden/v1.vtar" --trust "$fingerprint" --output "$work/none/x.html" >"$work/log" 2>&1 || code=$?
+[ "$code" -eq 4 ] && grep -q "write $work/none/x.html: " "$work/log" || die "$code: $(cat "$work/log")"
 
 # No option waits for the writer or the reader of a fifo that it is given: it is refused, by name.
 fifo=$work/r/fifo
