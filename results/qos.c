@@ -257,7 +257,12 @@ static int add_line(struct qos *qos, const struct qos_line *line, struct vt_erro
 static struct qos_line start_line(const struct vt_record_role *role,
                                   const struct record_sum_operation *sum)
 {
-    struct qos_line line = {.tile = role->tile, .n = sum->intended, .low = -1, .high = -1};
+    struct qos_line line = {.tile = role->tile,
+                            .n = sum->intended,
+                            .wrong = sum->wrong,
+                            .failed = sum->failed,
+                            .low = -1,
+                            .high = -1};
 
     vt_text_copy(line.role, sizeof(line.role), role->role);
     vt_text_copy(line.operation, sizeof(line.operation), sum->name);

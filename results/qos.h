@@ -35,6 +35,7 @@ struct qos_line {
     int64_t value;      /* like limit; -1 without samples; not ERRORS: QOS_BEYOND */
     int64_t low, high;  /* its 95 % interval, the better end first; -1 where an end is missing */
     uint64_t n, beyond; /* requests intended; beyond the limit, or wrong + failed */
+    uint64_t wrong, failed;
     enum qos_state state;
 };
 struct qos {

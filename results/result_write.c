@@ -237,9 +237,12 @@ static void print_line(struct vt_buf *out, const struct qos_line *line)
         print_ms(low, line->low);
         print_ms(high, line->high);
     }
-    vt_buf_printf(out, "  %4u %-8s %-12s %-9s %11s %11s %11s %11s %9" PRIu64 " %s\n", line->tile,
+    vt_buf_printf(out, "  %4u %-8s %-12s %-9s %11s %11s %11s %11s %9" PRIu64 " %s", line->tile,
                   line->role, line->operation, what, value, limit, low, high, line->n,
                   qos_state_name(line->state));
+    if (line->kind == QOS_ERRORS && line->beyond > 0)
+        vt_buf_printf(out, ": %" PRIu64 " failed, %" PRIu64 " wrong", line->failed, line->wrong);
+    vt_buf_adds(out, "\n");
 }
 
 static void print_tiles(struct vt_buf *out, const struct score *score)

@@ -81,6 +81,7 @@ static void test_repeatable(void **state)
     assert_string_equal(once.data, again.data);
     assert_null(strstr(once.data, "\"archive\""));
     assert_non_null(strstr(once.data, "not a SPEC metric"));
+    assert_non_null(strstr(once.data, " fail: 4 failed, 0 wrong\n")); /* mail, one a second */
     vt_buf_dispose(&once);
     vt_buf_dispose(&again);
 }
