@@ -98,6 +98,16 @@ static int compare(const void *a, const void *b)
     return order;
 }
 
+static size_t count_first(const struct breaches *breaches)
+{
+    const struct breach *all = breaches->all;
+    size_t n = 0;
+
+    while (n < breaches->n && all[n].spent_s == all[0].spent_s && all[n].began_s == all[0].began_s)
+        n++;
+    return n;
+}
+
 int breach_find(struct record_reader *reader, const struct qos *qos, struct breaches *ret,
                 struct vt_error *err)
 {
@@ -125,6 +135,7 @@ int breach_find(struct record_reader *reader, const struct qos *qos, struct brea
     }
     if (r == 0 && ret->n > 1)
         qsort(ret->all, ret->n, sizeof(*ret->all), compare);
+    ret->first = count_first(ret);
     return r;
 }
 

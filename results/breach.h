@@ -26,6 +26,7 @@ struct breach {
 struct breaches {
     struct breach *all; /* the first spent first, then the first begun */
     size_t n;
+    size_t first; /* so many at the front came in the same seconds: none of them is the first */
     size_t more;
 };
 

@@ -275,7 +275,16 @@ static int compare(const void *a, const void *b)
     return order ? order : strcmp(x->cause.source, y->cause.source);
 }
 
-static int sort(struct causes *causes, const struct breach *first, struct vt_error *err)
+static bool broke_first(const struct breaches *breaches, unsigned tile)
+{
+    for (size_t i = 0; i < breaches->first; i++) {
+        if (breaches->all[i].line.tile == tile)
+            return true;
+    }
+    return false;
+}
+
+static int sort(struct causes *causes, const struct breaches *breaches, struct vt_error *err)
 {
     VT_AUTO_FREE struct ranked *ranked = calloc(CAUSE_MAX, sizeof(*ranked));
 
@@ -286,7 +295,7 @@ static int sort(struct causes *causes, const struct breach *first, struct vt_err
         ranked[i].group = 2;
         if (causes->all[i].tile == 0)
             ranked[i].group = 1;
-        if (first && causes->all[i].tile == first->line.tile)
+        if (broke_first(breaches, causes->all[i].tile))
             ranked[i].group = 0;
     }
     qsort(ranked, causes->n, sizeof(*ranked), compare);
@@ -296,7 +305,7 @@ static int sort(struct causes *causes, const struct breach *first, struct vt_err
 }
 
 int cause_find(const struct samples *samples, const struct verdict *verdict,
-               const struct breach *first, struct causes *ret, struct vt_error *err)
+               const struct breaches *breaches, struct causes *ret, struct vt_error *err)
 {
     const struct samples_axis *axis = &samples->axis;
     struct search search = {samples, ret, axis->to_s - axis->from_s};
@@ -315,7 +324,7 @@ int cause_find(const struct samples *samples, const struct verdict *verdict,
                 rules[k].look(&search, series);
         }
     }
-    return sort(ret, first, err);
+    return sort(ret, breaches, err);
 }
 
 void cause_dispose(struct causes *causes)

@@ -52,14 +52,14 @@ struct cause {
     char text[240];                  /* "memory of batch-1: ..." */
 };
 struct causes {
-    struct cause *all; /* those of the tile that broke first, then those of the host, then the
+    struct cause *all; /* those of the tiles that broke first, then those of the host, then the
                           others; in each the strongest, then the earliest first */
     size_t n, more;
 };
 
-/* first: what broke first, or NULL. *ret zeroed. */
+/* *ret zeroed. */
 int cause_find(const struct samples *samples, const struct verdict *verdict,
-               const struct breach *first, struct causes *ret, struct vt_error *err);
+               const struct breaches *breaches, struct causes *ret, struct vt_error *err);
 void cause_dispose(struct causes *causes);
 
 #endif

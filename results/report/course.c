@@ -53,11 +53,14 @@ void report_events(const struct report *report)
 {
     static const char *const heads[] = {"#second", "kind", "#tile", "who", "what", NULL};
 
-    vt_buf_printf(report->out,
-                  "<section><details%s><summary><h2>Events</h2> %zu</summary>\n"
-                  "<p class=\"note\">Seconds since the load's start; what is before it is negative."
-                  "</p>\n",
-                  report->nevents <= 60 ? " open" : "", report->nevents + report->events_more);
+    vt_buf_printf(
+        report->out,
+        "<section><details%s><summary><h2>Events</h2> %zu</summary>\n"
+        "<p class=\"note\">Seconds since the load's start; what is before it is negative."
+        " Warnings of limits come from the live view, which counts a request when its"
+        " answer comes; this report counts it when it was due: the seconds in which a limit"
+        " broke may differ between the two.</p>\n",
+        report->nevents <= 60 ? " open" : "", report->nevents + report->events_more);
     html_table(report->out, "events", heads);
     for (size_t i = 0; i < report->nevents; i++)
         put_event(report, &report->events[i]);

@@ -6,9 +6,9 @@
 #include "results/report/parts.h"
 #include "results/score.h"
 
-static const char *const heads[] = {"state",     "tile",    "role",   "operation",
-                                    "limit on",  "#limit",  "#value", "#95 % interval",
-                                    "#requests", "#beyond", NULL};
+static const char *const heads[] = {
+    "state",          "tile",      "role",    "operation", "limit on", "#limit", "#value",
+    "#95 % interval", "#requests", "#beyond", "#failed",   "#wrong",   NULL};
 
 static void put_kind(const struct report *report, const struct qos_line *line)
 {
@@ -28,6 +28,17 @@ static void put_value(const struct report *report, const struct qos_line *line, 
     vt_buf_adds(report->out, "</td>");
 }
 
+/* A value that falls among the requests without an answer says how many those are at least. */
+static void put_found(const struct report *report, const struct qos_line *line)
+{
+    if (line->kind == QOS_ERRORS || line->value != QOS_BEYOND)
+        put_value(report, line, line->value);
+    else
+        vt_buf_printf(report->out, "<td class=\"n\">more than %.6g %% failed%s</td>",
+                      (double)(1000000 - line->percentile) / 1e4,
+                      line->wrong > 0 ? " or wrong" : "");
+}
+
 static void put_line(const struct report *report, const struct qos_line *line)
 {
     struct vt_buf *out = report->out;
@@ -39,7 +50,7 @@ static void put_line(const struct report *report, const struct qos_line *line)
     html_cell(out, *line->operation ? line->operation : "all");
     put_kind(report, line);
     put_value(report, line, line->limit);
-    put_value(report, line, line->value);
+    put_found(report, line);
     vt_buf_adds(out, "<td class=\"n\">");
     if (line->kind != QOS_ERRORS) {
         report_put_limit_value(report, line, line->low);
@@ -49,6 +60,8 @@ static void put_line(const struct report *report, const struct qos_line *line)
     vt_buf_adds(out, "</td>");
     html_number(out, "%" PRIu64, line->n);
     html_number(out, "%" PRIu64, line->beyond);
+    html_number(out, "%" PRIu64, line->failed);
+    html_number(out, "%" PRIu64, line->wrong);
     vt_buf_adds(out, "</tr>\n");
 }
 
@@ -58,28 +71,34 @@ static void put_more(const struct report *report, size_t more)
         vt_buf_printf(report->out, "<p class=\"note\">and %zu more lines</p>\n", more);
 }
 
-void report_missed(const struct report *report)
+static void put_those(const struct report *report, enum qos_state state, const char *title)
 {
     const struct qos *qos = &report->result.qos;
     size_t n = 0, more = 0;
 
-    if (qos->state == QOS_PASS || qos->nlines == 0)
-        return;
-    vt_buf_adds(report->out, "<section><h2>Limits not met</h2>\n");
-    html_table(report->out, "qos", heads);
-    for (int state = QOS_FAIL; state > QOS_PASS; state--) {
-        for (size_t i = 0; i < qos->nlines; i++) {
-            if ((int)qos->lines[i].state != state)
-                continue;
-            if (n++ < REPORT_LINES_MAX / 10)
-                put_line(report, &qos->lines[i]);
-            else
-                more++;
+    for (size_t i = 0; i < qos->nlines; i++) {
+        if (qos->lines[i].state != state)
+            continue;
+        if (n == 0) {
+            vt_buf_printf(report->out, "<section><h2>%s</h2>\n", title);
+            html_table(report->out, "qos", heads);
         }
+        if (n++ < REPORT_LINES_MAX / 10)
+            put_line(report, &qos->lines[i]);
+        else
+            more++;
     }
+    if (n == 0)
+        return;
     html_table_end(report->out);
     put_more(report, more);
     vt_buf_adds(report->out, "</section>\n");
+}
+
+void report_missed(const struct report *report)
+{
+    put_those(report, QOS_FAIL, "Limits not met");
+    put_those(report, QOS_UNDECIDED, "Limits that too few requests leave undecided");
 }
 
 static void put_points(const struct report *report, unsigned tile)

@@ -73,7 +73,7 @@ enum qos_state report_tile_state(const struct report *report, unsigned tile);
 extern const char report_style[];
 /* Each writes one part. */
 void report_head(const struct report *report);
-void report_explain(const struct report *report);
+int report_explain(const struct report *report);
 void report_grid(const struct report *report);
 void report_missed(const struct report *report);
 void report_tile_limits(const struct report *report, unsigned tile);

@@ -223,9 +223,8 @@ static int read_all(struct report *report)
     if (r == 0)
         r = breach_find(report->reader, &report->result.qos, &report->breaches, report->err);
     if (r == 0)
-        r = cause_find(&report->samples, &report->result.verdict,
-                       report->breaches.n ? report->breaches.all : NULL, &report->causes,
-                       report->err);
+        r = cause_find(&report->samples, &report->result.verdict, &report->breaches,
+                       &report->causes, report->err);
     return r;
 }
 
@@ -351,7 +350,9 @@ static int put_all(const struct report *report)
     html_text(out, report->result.run, HTML_CELL_MAX);
     vt_buf_printf(out, "</title><style>%s</style></head><body>\n", report_style);
     report_head(report);
-    report_explain(report);
+    r = report_explain(report);
+    if (r < 0)
+        return r;
     report_grid(report);
     report_missed(report);
     r = put_tiles(report);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* summary: what stands at the top: verdict, QoS, score; what failed first and why; the tiles. */
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -159,15 +160,15 @@ static void put_beyond(const struct report *report, const struct qos_line *line)
 {
     struct vt_buf *out = report->out;
 
+    vt_buf_printf(out, "%" PRIu64 " of %" PRIu64 " requests ", line->beyond, line->n);
     if (line->kind == QOS_ERRORS) {
-        vt_buf_printf(out, "%" PRIu64 " of %" PRIu64 " requests were wrong or failed", line->beyond,
-                      line->n);
-        return;
+        vt_buf_adds(out, "were wrong or failed");
+    } else {
+        vt_buf_adds(out, line->kind == QOS_RATE ? "were slower than " : "took longer than ");
+        report_put_limit_value(report, line, line->limit);
+        vt_buf_adds(out, ", were wrong or failed");
     }
-    vt_buf_printf(out, "%" PRIu64 " of %" PRIu64 " requests %s ", line->beyond, line->n,
-                  line->kind == QOS_RATE ? "were slower than" : "took longer than");
-    report_put_limit_value(report, line, line->limit);
-    vt_buf_adds(out, " or failed");
+    vt_buf_printf(out, " (%" PRIu64 " failed, %" PRIu64 " wrong)", line->failed, line->wrong);
 }
 
 /* Seconds since T0, and where in the measure window that is. */
@@ -192,32 +193,91 @@ static void put_breach(const struct report *report, const struct breach *breach)
         vt_buf_adds(out, " on.");
     }
     if (breach->spent_s >= 0) {
-        vt_buf_adds(out, " Past mending by ");
+        vt_buf_adds(out, " Could not pass any more after ");
         put_second(report, breach->spent_s);
         vt_buf_adds(out, ".");
     }
+}
+
+static void put_totals(const struct report *report, const struct vt_record_totals *totals)
+{
+    struct vt_buf *out = report->out;
+
+    if (totals->failed + totals->wrong + totals->connections_failed == 0)
+        return;
+    vt_buf_adds(out, "<p>In the whole load of ");
+    html_text(out, totals->role, HTML_CELL_MAX);
+    vt_buf_printf(out,
+                  ", tile %u, ramp and warm-up too: %" PRIu64 " requests failed, %" PRIu64
+                  " were wrong, %" PRIu64 " connections failed.",
+                  totals->tile, totals->failed, totals->wrong, totals->connections_failed);
+    if (*totals->first_failure) {
+        vt_buf_adds(out, " The first failure: <code>");
+        html_text(out, totals->first_failure, HTML_CELL_MAX);
+        vt_buf_adds(out, "</code>");
+    }
+    vt_buf_adds(out, "</p>\n");
+}
+
+static void put_list(const struct report *report, size_t from, size_t to)
+{
+    vt_buf_adds(report->out, "<ul>");
+    for (size_t i = from; i < to; i++) {
+        vt_buf_adds(report->out, "<li>");
+        put_breach(report, &report->breaches.all[i]);
+        vt_buf_adds(report->out, "</li>");
+    }
+    vt_buf_adds(report->out, "</ul>\n");
 }
 
 static void put_breaches(const struct report *report)
 {
     const struct breaches *breaches = &report->breaches;
     size_t shown = breaches->n < BREACHES_SHOWN ? breaches->n : BREACHES_SHOWN;
+    size_t first = breaches->first < shown ? breaches->first : shown;
 
     vt_buf_adds(report->out, "<p class=\"first\"><b>First to fail:</b> ");
-    put_breach(report, &breaches->all[0]);
-    vt_buf_adds(report->out, "</p>\n");
-    if (shown < 2)
-        return;
-    vt_buf_adds(report->out, "<p>Then:</p><ul>");
-    for (size_t i = 1; i < shown; i++) {
-        vt_buf_adds(report->out, "<li>");
-        put_breach(report, &breaches->all[i]);
-        vt_buf_adds(report->out, "</li>");
+    if (breaches->first > 1) {
+        vt_buf_printf(report->out, "%zu limits in the same second, none before the others:</p>",
+                      breaches->first);
+        put_list(report, 0, first);
+    } else {
+        put_breach(report, &breaches->all[0]);
+        vt_buf_adds(report->out, "</p>\n");
+    }
+    if (first < shown) {
+        vt_buf_adds(report->out, "<p>Then:</p>");
+        put_list(report, first, shown);
     }
     if (breaches->n + breaches->more > shown)
-        vt_buf_printf(report->out, "<li>and %zu more limits, below</li>",
+        vt_buf_printf(report->out, "<p class=\"note\">and %zu more, below</p>\n",
                       breaches->n + breaches->more - shown);
-    vt_buf_adds(report->out, "</ul>\n");
+}
+
+/* Totals are of the whole load, and of a role: one line for each that broke a limit. */
+static int put_failures(const struct report *report)
+{
+    const struct breaches *breaches = &report->breaches;
+    size_t shown = breaches->n < BREACHES_SHOWN ? breaches->n : BREACHES_SHOWN;
+
+    for (size_t i = 0; i < shown; i++) {
+        const struct qos_line *line = &breaches->all[i].line;
+        struct vt_record_totals totals;
+        bool again = false;
+        int r;
+        for (size_t k = 0; k < i; k++)
+            again |= line->tile == breaches->all[k].line.tile &&
+                     !strcmp(line->role, breaches->all[k].line.role);
+        if (again)
+            continue;
+        r = record_read_totals(report->reader, line->tile, line->role, &totals, report->err);
+        if (r == -ENOENT)
+            continue;
+        if (r < 0)
+            return r;
+        put_totals(report, &totals);
+    }
+    return 0;
 }
 
 /* Against the first breach: a cause that came after it explains less. Load stands in the second in
@@ -276,27 +336,42 @@ static void put_ending(const struct report *report)
     vt_buf_adds(report->out, "</p>\n");
 }
 
-void report_explain(const struct report *report)
+static const char *undecided_because(const struct report *report)
+{
+    const char *ended = report_meta(report, RECORD_META_ENDED);
+
+    if (ended && !strcmp(ended, "complete"))
+        return "they need more requests, so a longer preset or more load";
+    if (ended && !strcmp(ended, "interrupted"))
+        return "the run was interrupted before there were enough requests";
+    return "the run did not come to its end, so there were not enough requests";
+}
+
+int report_explain(const struct report *report)
 {
     const struct qos *qos = &report->result.qos;
+    int r = 0;
 
     vt_buf_adds(report->out, "<section><h2>What happened</h2>\n");
     put_ending(report);
     if (report->breaches.n > 0) {
         put_breaches(report);
+        r = put_failures(report);
         put_causes(report);
     } else if (qos->nlines == 0) {
         vt_buf_adds(report->out, "<p>No limit could be judged.</p>\n");
     } else {
-        vt_buf_adds(report->out,
-                    qos->state == QOS_PASS
-                        ? "<p>Every limit was kept.</p>\n"
-                        : "<p>No limit was broken, but some could not be decided: they"
-                          " need more requests, so a longer preset or more load.</p>\n");
+        if (qos->state == QOS_PASS)
+            vt_buf_adds(report->out, "<p>Every limit was kept.</p>\n");
+        else
+            vt_buf_printf(report->out,
+                          "<p>No limit was broken, but some could not be decided: %s.</p>\n",
+                          undecided_because(report));
         if (report->causes.n > 0)
             put_causes(report);
     }
     vt_buf_adds(report->out, "</section>\n");
+    return r;
 }
 
 /* --- grid --- */

@@ -49,6 +49,7 @@ static void test_percentile(void **state)
     find("percentile", &sample, &result, &breaches);
     assert_true(breaches.n >= 1);
     assert_int_equal(breaches.all[0].line.kind, QOS_PERCENTILE);
+    assert_int_equal(breaches.first, 1);
     assert_int_equal(breaches.all[breaches.n - 1].line.percentile, 950000);
     assert_int_equal(breaches.all[breaches.n - 1].allowed, 8);
     assert_int_equal(breaches.all[breaches.n - 1].began_s, 2);
@@ -87,6 +88,25 @@ static void test_errors(void **state)
     result_dispose(&result);
 }
 
+/* Two tiles that are alike break in the same second: neither is the first. */
+static void test_together(void **state)
+{
+    static const struct sample_role role = {
+        "web", VT_RECORD_LOOP_OPEN, true, 1000000, 1000000, 15, 1, 0, 0};
+    const struct sample sample = {2, &role, 1, 10, "complete", "kvm"};
+    struct result result = {0};
+    struct breaches breaches = {0};
+
+    (void)state;
+    find("together", &sample, &result, &breaches);
+    assert_int_equal(breaches.first, 2);
+    assert_int_equal(breaches.all[0].line.tile, 1);
+    assert_int_equal(breaches.all[1].line.tile, 2);
+    assert_int_equal(breaches.all[0].spent_s, breaches.all[1].spent_s);
+    breach_dispose(&breaches);
+    result_dispose(&result);
+}
+
 static void test_none(void **state)
 {
     static const struct sample_role role = {
@@ -98,6 +118,7 @@ static void test_none(void **state)
     (void)state;
     find("none", &sample, &result, &breaches);
     assert_int_equal(breaches.n, 0);
+    assert_int_equal(breaches.first, 0);
     breach_dispose(&breaches);
     result_dispose(&result);
 }
@@ -105,9 +126,8 @@ static void test_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_allowed),
-        cmocka_unit_test(test_percentile),
-        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_allowed), cmocka_unit_test(test_percentile),
+        cmocka_unit_test(test_errors),  cmocka_unit_test(test_together),
         cmocka_unit_test(test_none),
     };
 

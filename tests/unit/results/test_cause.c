@@ -57,9 +57,11 @@ static struct samples_series *add_line(struct rig *rig, unsigned tile, const cha
     return series;
 }
 
-static void find(struct rig *rig, const struct breach *first)
+static void find(struct rig *rig, struct breach *first)
 {
-    assert_ok(cause_find(&rig->samples, &rig->verdict, first, &rig->causes, OK_ERR));
+    const struct breaches breaches = {.all = first, .n = !!first, .first = !!first};
+
+    assert_ok(cause_find(&rig->samples, &rig->verdict, &breaches, &rig->causes, OK_ERR));
 }
 
 static void end(struct rig *rig)
@@ -87,8 +89,7 @@ static void test_healthy(void **state)
 /* Two vCPUs, the second worker starts late, memory does not suffice: the batch story. */
 static void test_batch_story(void **state)
 {
-    const struct breach first = {
-        .line = {.tile = 1, .role = "batch"}, .began_s = 55, .spent_s = 55};
+    struct breach first = {.line = {.tile = 1, .role = "batch"}, .began_s = 55, .spent_s = 55};
     struct rig rig;
 
     (void)state;
@@ -193,7 +194,7 @@ static void test_silent(void **state)
 /* The tile that broke first, then the host, then other tiles. */
 static void test_order(void **state)
 {
-    const struct breach first = {.line = {.tile = 2}};
+    struct breach first = {.line = {.tile = 2}};
     struct verdict_reason late = {.grade = VERDICT_INVALID, .code = "generator-late"};
     struct rig rig;
 

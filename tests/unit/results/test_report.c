@@ -121,17 +121,63 @@ static void test_endings(void **state)
     }
 }
 
-/* A window that was cut after its first second. */
+/* A window that was cut after its first second: more load is advice for a whole run only. */
 static void test_short(void **state)
 {
-    VT_AUTO_BUF struct vt_buf out = VT_BUF_INIT(REPORT_BYTES_MAX);
-    struct sample sample = sample_small;
+    static const struct sample_role role = {
+        "web", VT_RECORD_LOOP_OPEN, true, 1000000, 1000000, 15, 0, 0, 0};
+    static const char *const endings[][2] = {
+        {"complete", "they need more requests, so a longer preset or more load"},
+        {"interrupted", "the run was interrupted before there were enough requests"},
+        {"failed: no space", "the run did not come to its end"},
+    };
 
     (void)state;
-    sample.seconds = 1;
-    sample_record_write(sample_path("short"), &sample);
-    report_of("short", &out);
-    assert_says(&out, "undecided");
+    for (size_t i = 0; i < VT_COUNT(endings); i++) {
+        const struct sample sample = {1, &role, 1, 1, endings[i][0], "kvm"};
+        VT_AUTO_BUF struct vt_buf out = VT_BUF_INIT(REPORT_BYTES_MAX);
+        char name[16];
+        snprintf(name, sizeof(name), "short%zu", i);
+        sample_record_write(sample_path(name), &sample);
+        report_of(name, &out);
+        assert_says(&out, endings[i][1]);
+        assert_int_equal(count(&out, "a longer preset"), i == 0);
+        assert_says(&out, "<h2>Limits that too few requests leave undecided</h2>");
+        assert_null(strstr(out.data, "<h2>Limits not met</h2>"));
+    }
+}
+
+/* 10 requests a second for 10 seconds: 2 fail, 1 is wrong. What failed first in the whole load,
+ * and where two tiles broke in the same second, stand there in words. */
+static void test_failures(void **state)
+{
+    static const struct sample_role role = {
+        "mail", VT_RECORD_LOOP_OPEN, true, 1000000, 1000000, 7, 0, 1, 2};
+    const struct sample sample = {2, &role, 1, 10, "complete", "kvm"};
+    const struct vt_record_totals totals = {.tile = 1,
+                                            .role = "mail",
+                                            .intended = 140,
+                                            .good = 98,
+                                            .wrong = 14,
+                                            .failed = 28,
+                                            .connections_failed = 5,
+                                            .first_failure = "login <0>: refused"};
+    VT_AUTO_BUF struct vt_buf out = VT_BUF_INIT(REPORT_BYTES_MAX);
+    struct record *record;
+
+    (void)state;
+    record = sample_record_open(sample_path("failures"), &sample);
+    assert_ok(record_put_totals(record, &totals, OK_ERR));
+    assert_ok(record_close(record, OK_ERR));
+    report_of("failures", &out);
+    assert_says(&out, "30 of 100 requests were wrong or failed (20 failed, 10 wrong), 1 may.");
+    assert_says(&out, "28 requests failed, 14 were wrong, 5 connections failed.");
+    assert_says(&out, "The first failure: <code>login &lt;0&gt;: refused</code>");
+    assert_int_equal(count(&out, "In the whole load of"), 1);
+    assert_says(&out, "limits in the same second, none before the others");
+    assert_says(&out, "Could not pass any more after second 2");
+    assert_says(&out, "more than 5 % failed or wrong");
+    assert_says(&out, "counts a request when its answer comes");
 }
 
 /* Archives of all versions that ever were. */
@@ -422,6 +468,7 @@ int main(void)
         cmocka_unit_test(test_names_the_cause), cmocka_unit_test(test_cause_after_the_load),
         cmocka_unit_test(test_not_available),   cmocka_unit_test(test_hostile),
         cmocka_unit_test(test_bounded),         cmocka_unit_test(test_many_tiles),
+        cmocka_unit_test(test_failures),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
