@@ -100,6 +100,7 @@ ip tuntap add "$bystander_tap" mode tap
 seen 2>/dev/null | sort -u >"$work/before"
 # A first whole run fills the caches and counts the points.
 "$killat" "$work/log" 0 "${points[@]}" -- "${run[@]}" >"$work/out" 2>&1 || true
+! grep -q 'failed:' "$work/out" || die "the whole run: $(grep 'failed:' "$work/out")"
 total=$(wc -l <"$work/log")
 [ "$total" -gt 0 ] || die "no point was passed: $(tail -n 5 "$work/out")"
 [ -z "$(leftovers)" ] || die "the whole run left: $(leftovers)"

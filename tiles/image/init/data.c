@@ -31,6 +31,9 @@
 /* e2fsck(8): errors corrected. */
 #define FSCK_CORRECTED 1
 
+#define MIB ((off_t)1 << 20)
+#define JOURNAL_MAX_MIB 32
+
 enum contents { BLANK, OURS, OTHER };
 
 static enum contents look(const char *disk)
@@ -67,10 +70,22 @@ static int run(const char *const *argv)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
+/* An eighth of a small disk: mke2fs refuses a journal that takes half. */
+static int journal_mib(const char *disk)
+{
+    VT_AUTO_CLOSE int fd = open(disk, O_RDONLY | O_CLOEXEC);
+    off_t bytes = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
+
+    if (bytes < 0)
+        init_die(errno, "find the size of %s", disk);
+    return bytes >= 8 * JOURNAL_MAX_MIB * MIB ? JOURNAL_MAX_MIB : (int)(bytes / 8 / MIB);
+}
+
 /* Cheap under emulation: nothing is discarded, since the disk is blank; inode tables are left
  * unwritten; a few inodes, for a guest keeps thousands of files and not millions. */
 static void make(const char *disk)
 {
+    char journal[32];
     const char *const argv[] = {"/usr/sbin/mkfs.ext4",
                                 "-q",
                                 "-F",
@@ -83,13 +98,15 @@ static void make(const char *disk)
                                 "-i",
                                 "32768",
                                 "-J",
-                                "size=32",
+                                journal,
                                 "-E",
                                 "lazy_itable_init=1,lazy_journal_init=1,nodiscard",
                                 disk,
                                 NULL};
-    int status = run(argv);
+    int status;
 
+    snprintf(journal, sizeof journal, "size=%d", journal_mib(disk));
+    status = run(argv);
     if (status != 0)
         init_die(0, "make a file system on %s: mkfs.ext4 ended with %d", disk, status);
 }
