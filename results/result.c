@@ -25,17 +25,24 @@ static int read_head(struct record_reader *reader, struct result *result, bool *
                      struct vt_error *err)
 {
     char by_operation[8] = "";
-    int r = read_word(reader, RECORD_META_RUN, result->run, sizeof(result->run), err);
+    const struct {
+        const char *key;
+        char *dst;
+        size_t size;
+    } words[] = {
+        {RECORD_META_RUN, result->run, sizeof(result->run)},
+        {RECORD_META_WALL_START, result->wall_start, sizeof(result->wall_start)},
+        {RECORD_META_SPEC_NAME, result->spec, sizeof(result->spec)},
+        {RECORD_META_PRESET, result->preset, sizeof(result->preset)},
+        {RECORD_META_LOAD, result->load, sizeof(result->load)},
+        {RECORD_META_TILES, result->tiles, sizeof(result->tiles)},
+        {RECORD_META_HOST, result->host, sizeof(result->host)},
+        {RECORD_META_BY_OPERATION, by_operation, sizeof(by_operation)},
+    };
+    int r = 0;
 
-    if (r == 0)
-        r = read_word(reader, RECORD_META_WALL_START, result->wall_start,
-                      sizeof(result->wall_start), err);
-    if (r == 0)
-        r = read_word(reader, RECORD_META_SPEC_NAME, result->spec, sizeof(result->spec), err);
-    if (r == 0)
-        r = read_word(reader, RECORD_META_PRESET, result->preset, sizeof(result->preset), err);
-    if (r == 0)
-        r = read_word(reader, RECORD_META_BY_OPERATION, by_operation, sizeof(by_operation), err);
+    for (size_t i = 0; r == 0 && i < VT_COUNT(words); i++)
+        r = read_word(reader, words[i].key, words[i].dst, words[i].size, err);
     *ret_by_operation = !strcmp(by_operation, "1");
     return r;
 }

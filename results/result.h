@@ -27,6 +27,7 @@ struct result {
     char wall_start[32]; /* "" when unknown */
     char spec[64];
     char preset[32];
+    char load[32], tiles[16], host[256]; /* for people; "" when unknown */
     struct qos qos;
     struct score score;
     struct verdict verdict;

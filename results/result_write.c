@@ -283,6 +283,21 @@ static void print_kept(struct vt_buf *out, const struct kept *kept)
     }
 }
 
+/* Records hold "0.050000". */
+static void print_share(struct vt_buf *out, const char *text)
+{
+    char share[32];
+    size_t len;
+
+    vt_text_copy(share, sizeof(share), text);
+    len = strlen(share);
+    while (strchr(share, '.') && (share[len - 1] == '0' || share[len - 1] == '.')) {
+        len--;
+        share[len] = '\0';
+    }
+    result_print_text(out, share);
+}
+
 void result_write_text(const struct result *result, struct vt_buf *out)
 {
     const struct score *score = &result->score;
@@ -295,6 +310,12 @@ void result_write_text(const struct result *result, struct vt_buf *out)
     result_print_text(out, *result->spec ? result->spec : "-");
     vt_buf_adds(out, ", preset ");
     result_print_text(out, *result->preset ? result->preset : "-");
+    vt_buf_adds(out, ", load ");
+    print_share(out, *result->load ? result->load : "-");
+    vt_buf_adds(out, ", tiles ");
+    result_print_text(out, *result->tiles ? result->tiles : "-");
+    vt_buf_adds(out, "\nhost     ");
+    result_print_text(out, *result->host ? result->host : "-");
     vt_buf_printf(out, "\nverdict  %s\n", verdict_grade_name(result->verdict.grade));
     for (size_t i = 0; i < result->verdict.nreasons; i++) {
         const struct verdict_reason *reason = &result->verdict.reasons[i];

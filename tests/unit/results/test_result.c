@@ -86,6 +86,33 @@ static void test_repeatable(void **state)
     vt_buf_dispose(&again);
 }
 
+/* What was asked for stands in the head; what a record does not know is "-". */
+static void test_head(void **state)
+{
+    static const struct {
+        struct result result;
+        const char *want;
+    } cases[] = {
+        {{.spec = "web",
+          .preset = "smoke",
+          .load = "0.050000",
+          .tiles = "2",
+          .host = "qemu:///system"},
+         "\nspec     web, preset smoke, load 0.05, tiles 2\nhost     qemu:///system\n"},
+        {{.spec = "web", .preset = "turbo", .load = "1.000000"},
+         "\nspec     web, preset turbo, load 1, tiles -\nhost     -\n"},
+        {{.load = "10"}, ", load 10, tiles -\n"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < VT_COUNT(cases); i++) {
+        VT_AUTO_BUF struct vt_buf text = VT_BUF_INIT(1 << 16);
+
+        result_write_text(&cases[i].result, &text);
+        assert_non_null(strstr(text.data, cases[i].want));
+    }
+}
+
 static void test_exit_codes(void **state)
 {
     static const struct {
@@ -119,6 +146,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_repeatable),
+        cmocka_unit_test(test_head),
         cmocka_unit_test(test_exit_codes),
     };
 
