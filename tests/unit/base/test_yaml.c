@@ -18,17 +18,7 @@
 #include "base/text.h"
 #include "base/yaml.h"
 #include "tests/unit/cases.h"
-
-#if defined(__SANITIZE_ADDRESS__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
+#include "tests/unit/sanitized.h"
 
 static int read_bytes(const char *text, size_t len, struct vt_yaml *ret, struct vt_error *err)
 {
