@@ -5,6 +5,7 @@
 #include <libvirt/virterror.h>
 #include <libxml/parser.h>
 #include <libxml/xpath.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 #include "base/text.h"
 
 void (*host_call_hook)(const char *call, bool before);
+static _Thread_local _Atomic(const char *) *told_call;
 
 const unsigned host_stats_dear =
     VIR_DOMAIN_STATS_BALLOON | VIR_DOMAIN_STATS_INTERFACE | VIR_DOMAIN_STATS_BLOCK;
@@ -23,8 +25,15 @@ const unsigned host_stats_remote = VIR_DOMAIN_STATS_BALLOON | VIR_DOMAIN_STATS_I
 VT_POINT void vt_host_call_point(const char *call, bool before)
 {
     __asm__ volatile("" : : "r"(call), "r"((int)before) : "memory");
+    if (told_call)
+        atomic_store(told_call, before ? call : NULL);
     if (host_call_hook)
         host_call_hook(call, before);
+}
+
+void calls_tell(_Atomic(const char *) *call)
+{
+    told_call = call;
 }
 
 /* CALL(virDomainCreate, domain): the call between its two points. */

@@ -13,6 +13,10 @@
 #define CALLS_DOMAINS_MAX 65536
 #define CALLS_STATS_MAX 1000000
 
+/* Where the present thread's calls into libvirt are told from now on: the name of the one that it
+ * is in, NULL between two. */
+void calls_tell(_Atomic(const char *) *call);
+
 /* Connections are closed with calls_close. */
 int calls_open(const char *uri, virConnectPtr *ret, struct host_info *info, struct vt_error *err);
 void calls_close(virConnectPtr conn); /* NULL ok */

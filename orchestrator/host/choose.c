@@ -13,6 +13,7 @@
 
 #include "base/scope.h"
 #include "base/text.h"
+#include "orchestrator/host/embed.h"
 #include "orchestrator/host/host.h"
 
 #define EMBED "qemu:///embed"
@@ -65,9 +66,9 @@ bool host_uri_is_local(const char *uri)
 /* Locks, journals and `vtile clean` know one root only. */
 static bool is_root_of(const char *uri, const char *root)
 {
-    static const char with_root[] = EMBED "?root=";
+    const char *named = embed_root_of(uri);
 
-    return !strncmp(uri, with_root, strlen(with_root)) && !strcmp(uri + strlen(with_root), root);
+    return named && !strcmp(named, root);
 }
 
 int host_choose_uri(const char *wanted, const char *embed_root, char *uri, size_t size,

@@ -26,6 +26,7 @@
 #include "orchestrator/host/outer.h"
 #include "orchestrator/state.h"
 
+#define URI_BEGIN "qemu:///embed?root="
 #define QEMU_USER "libvirt-qemu"
 #define QEMU_USER_ID 64055 /* what Debian's libvirt-daemon-system takes */
 #define KVM_DEVICE "/dev/kvm"
@@ -210,7 +211,7 @@ int embed_open(const char *root, const char *run, struct embed *ret, struct vt_e
                             "%zu; set VTILE_STATE to a shorter one",
                             EMBED_ROOT_MAX, root, strlen(root));
     vt_text_copy(embed.root, sizeof(embed.root), root);
-    snprintf(embed.uri, sizeof(embed.uri), "qemu:///embed?root=%s", embed.root);
+    snprintf(embed.uri, sizeof(embed.uri), URI_BEGIN "%s", embed.root);
     if ((code = state_make_folder(root, err)) < 0 || (code = take_lock(&embed, run, err)) < 0)
         return code;
     if ((code = prepare(&embed, err)) < 0) {
@@ -220,6 +221,11 @@ int embed_open(const char *root, const char *run, struct embed *ret, struct vt_e
     embed.unstarted = embed_forget_unstarted(root);
     *ret = embed;
     return 0;
+}
+
+const char *embed_root_of(const char *uri)
+{
+    return strncmp(uri, URI_BEGIN, strlen(URI_BEGIN)) ? NULL : uri + strlen(URI_BEGIN);
 }
 
 /* ---- mount namespace ---- */
@@ -427,6 +433,7 @@ void embed_close(struct embed *embed)
 
     if (!embed->root[0] || embed->lock_fd < 0)
         return;
+    embed_end_probes(embed->root); /* of a driver that was given up while it waited for one */
     remove_driver_pid(embed);
     if (embed->run_fd >= 0)
         close(embed->run_fd);

@@ -36,6 +36,8 @@ struct embed_holder {
 /* Makes root (0700) and its qemu.conf, takes the lock. -EBUSY: err says who holds it. run: whose
  * name stands in the lock file. */
 int embed_open(const char *root, const char *run, struct embed *ret, struct vt_error *err);
+/* The folder that the URI of an embedded host names, within uri; NULL for other hosts. */
+const char *embed_root_of(const char *uri);
 /* Goes into the mount namespace. Before any thread exists, and after net_enter, whose mount the
  * machine must see. */
 int embed_enter(struct embed *embed, struct vt_error *err);
@@ -45,6 +47,8 @@ void embed_outer_uri(const struct embed *embed, const char *uri, char *ret, size
 int embed_read_holder(const char *root, struct embed_holder *ret, struct vt_error *err);
 /* Pid of a running domain's QEMU (from its pid file), 0 when there is none. */
 pid_t embed_domain_pid(const char *root, const char *domain);
+/* A QEMU of which an argument names something below root. */
+bool embed_is_emulator(const char *root, pid_t pid);
 /* No answers of the emulator are cached that fit its present binary. */
 bool embed_cache_is_cold(const char *root, const char *emulator);
 /* Ends the QEMU that runs with this UUID, whether its driver knows it or not. Returns how many it
@@ -53,6 +57,8 @@ int embed_end_uuid(const char *uuid);
 /* Ends QEMUs below root whose pid is not in known: a probe, say, whose parent was killed. Only
  * while the lock is held and the driver's domains are in known. Returns as embed_end_uuid. */
 int embed_end_strays(const char *root, const pid_t *known, size_t nknown);
+/* Ends the QEMUs that the driver of root asks for their capabilities. Returns as embed_end_uuid. */
+int embed_end_probes(const char *root);
 /* Ends what a killed run had forked and what has not come to exec: copies of this very program in
  * the run's network namespace, which would still write files. Returns as embed_end_uuid. */
 int embed_end_orphans(const char *netns_path);

@@ -29,9 +29,9 @@
 #define END_TIMEOUT_MS 10000
 
 struct search {
-    const char *uuid; /* a whole argument, or NULL */
-    const char *root; /* a folder that an argument holds, or NULL */
-    ino_t netns;      /* of the network namespace that it is in, or 0: an emulator anywhere */
+    const char *uuid;   /* a whole argument, or NULL */
+    const char *within; /* a part of an argument, or NULL */
+    ino_t netns;        /* of the network namespace that it is in, or 0: an emulator anywhere */
     const pid_t *keep;
     size_t nkeep;
 };
@@ -51,7 +51,7 @@ static bool program_is_qemu(pid_t pid)
 
 static bool arguments_match(pid_t pid, const struct search *search)
 {
-    char path[64], folder[VT_PATH_MAX + 2];
+    char path[64];
     VT_AUTO_FREE char *text = calloc(1, ARGUMENTS_MAX + 1);
     ssize_t len = 0, n;
 
@@ -61,11 +61,20 @@ static bool arguments_match(pid_t pid, const struct search *search)
         return false;
     while (len < ARGUMENTS_MAX && (n = read(fd, text + len, (size_t)(ARGUMENTS_MAX - len))) > 0)
         len += n;
-    snprintf(folder, sizeof(folder), "%s/", search->root ? search->root : "");
     for (const char *arg = text; arg < text + len; arg += strlen(arg) + 1)
-        if ((search->uuid && !strcmp(arg, search->uuid)) || (search->root && strstr(arg, folder)))
+        if ((search->uuid && !strcmp(arg, search->uuid)) ||
+            (search->within && strstr(arg, search->within)))
             return true;
     return false;
+}
+
+bool embed_is_emulator(const char *root, pid_t pid)
+{
+    char folder[VT_PATH_MAX];
+
+    snprintf(folder, sizeof(folder), "%s/", root);
+    const struct search search = {.within = folder};
+    return program_is_qemu(pid) && arguments_match(pid, &search);
 }
 
 static bool is_copy_in(pid_t pid, ino_t netns)
@@ -133,8 +142,20 @@ int embed_end_uuid(const char *uuid)
 
 int embed_end_strays(const char *root, const pid_t *known, size_t nknown)
 {
-    struct search search = {.root = root, .keep = known, .nkeep = nknown};
+    char folder[VT_PATH_MAX];
 
+    snprintf(folder, sizeof(folder), "%s/", root);
+    const struct search search = {.within = folder, .keep = known, .nkeep = nknown};
+    return end_all(&search);
+}
+
+int embed_end_probes(const char *root)
+{
+    char folder[VT_PATH_MAX];
+
+    /* qemuProcessQMPInit: a socket in <root>/lib/qemu/qmp-XXXXXX */
+    snprintf(folder, sizeof(folder), "%s/lib/qemu/qmp-", root);
+    const struct search search = {.within = folder};
     return end_all(&search);
 }
 

@@ -2,10 +2,13 @@
 /* The loop's side of a host; functions stand in the order in which things happen. */
 #include <assert.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
+#include "orchestrator/host/embed.h"
+#include "orchestrator/host/stuck.h"
 #include "orchestrator/host/worker.h"
 
 static void on_handle_closed(uv_handle_t *handle)
@@ -89,6 +92,22 @@ static void deliver_finished(struct host *host)
 
 static void on_deadline(uv_timer_t *timer);
 
+/* The embedded driver waits without end for the answers of an emulator that it probes. One that
+ * hangs is ended before the time is over, so that the driver goes on and asks again. */
+static bool has_probes_to_end(const struct host *host)
+{
+    return host->current->kind == JOB_OPEN && embed_root_of(host->uri) && !host->probes_ended;
+}
+
+/* When there is something to do about the job that runs. */
+static int64_t due_ns(const struct host *host)
+{
+    const struct job *job = host->current;
+    bool probes_first = has_probes_to_end(host) && job->limit_ns > HOST_PROBE_PATIENCE_NS;
+
+    return job->started_ns + (probes_first ? HOST_PROBE_PATIENCE_NS : job->limit_ns);
+}
+
 /* Arms the timer for the job that runs; without one it is stopped. */
 static void arm_deadline(struct host *host)
 {
@@ -98,7 +117,7 @@ static void arm_deadline(struct host *host)
         return;
     pthread_mutex_lock(&host->lock);
     if (host->current && !host->lost) {
-        left_ns = host->current->started_ns + host->current->limit_ns - vt_clock_now_ns();
+        left_ns = due_ns(host) - vt_clock_now_ns();
         if (left_ns < 0)
             left_ns = 0;
     }
@@ -111,17 +130,36 @@ static void arm_deadline(struct host *host)
     uv_timer_start(&host->timer, on_deadline, (uint64_t)(left_ns / VT_NS_PER_MS + 1), 0);
 }
 
+/* "is lost: opening had no answer within 120.0 s, in virConnectOpen, ..." */
+static void describe_loss(struct host *host, const struct job *job, char *ret, size_t size)
+{
+    const char *call = atomic_load(&host->call);
+    char stuck[STUCK_TEXT_MAX];
+
+    stuck_describe(call ? call : "", atomic_load(&host->thread_id), embed_root_of(host->uri), stuck,
+                   sizeof(stuck));
+    snprintf(ret, size, "is lost: %s had no answer within %.1f s, %s", job_name(job->kind),
+             (double)job->limit_ns / (double)VT_NS_PER_S, stuck);
+}
+
 static void on_deadline(uv_timer_t *timer)
 {
     struct host *host = timer->data;
     struct job missed = {0};
     int64_t now = vt_clock_now_ns();
-    char why[160];
+    char why[STUCK_TEXT_MAX + 128];
 
     pthread_mutex_lock(&host->lock);
     struct job *current = host->current;
-    if (!current || host->lost || now < current->started_ns + current->limit_ns) {
+    if (!current || host->lost || now < due_ns(host)) {
         pthread_mutex_unlock(&host->lock);
+        arm_deadline(host);
+        return;
+    }
+    if (now < current->started_ns + current->limit_ns) {
+        host->probes_ended = true;
+        pthread_mutex_unlock(&host->lock);
+        embed_end_probes(embed_root_of(host->uri));
         arm_deadline(host);
         return;
     }
@@ -131,8 +169,7 @@ static void on_deadline(uv_timer_t *timer)
     missed.ctx = current->ctx;
     missed.reply.took_ns = now - current->started_ns;
     missed.reply.queued_ns = current->started_ns - current->queued_ns;
-    snprintf(why, sizeof(why), "is lost: %s had no answer within %.1f s", job_name(missed.kind),
-             (double)current->limit_ns / (double)VT_NS_PER_S);
+    describe_loss(host, current, why, sizeof(why));
     fail_queued_locked(host, -EHOSTDOWN, why);
     pthread_mutex_unlock(&host->lock);
 

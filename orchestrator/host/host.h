@@ -30,6 +30,7 @@
 #define HOST_DESTROY_AT_ONCE 8
 #define HOST_DEADLINE_NS (60 * VT_NS_PER_S)       /* of a job; create and destroy under load */
 #define HOST_OPEN_DEADLINE_NS (120 * VT_NS_PER_S) /* holds the first capability probe */
+#define HOST_PROBE_PATIENCE_NS (30 * VT_NS_PER_S) /* an emulator answers in 1-3 s */
 
 enum host_state { HOST_OPENING, HOST_OPEN, HOST_FAILED, HOST_LOST, HOST_CLOSED };
 

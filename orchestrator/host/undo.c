@@ -149,7 +149,6 @@ static bool is_open(const struct undo *undo, const struct vt_journal_entry *entr
  * from the journal, which marks move: to be used before any. */
 static void gather_domains(struct undo *undo, const char **ret_uri)
 {
-    static const char embedded[] = "qemu:///embed?root=";
     const char *uri;
 
     *ret_uri = NULL;
@@ -171,9 +170,8 @@ static void gather_domains(struct undo *undo, const char **ret_uri)
         *ret_uri = uri;
         undo->ndomains++;
     }
-    undo->root[0] = 0;
-    if (*ret_uri && !strncmp(*ret_uri, embedded, strlen(embedded)))
-        vt_text_copy(undo->root, sizeof(undo->root), *ret_uri + strlen(embedded));
+    const char *root = *ret_uri ? embed_root_of(*ret_uri) : NULL;
+    vt_text_copy(undo->root, sizeof(undo->root), root ? root : "");
 }
 
 /* True when their host answers later. */

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/scope.h"
 #include "base/text.h"
@@ -272,6 +273,8 @@ static void *work(void *ctx)
     struct host *host = ctx;
     bool alive = true, closed = false;
 
+    atomic_store(&host->thread_id, gettid());
+    calls_tell(&host->call);
     while (alive && !closed) {
         pthread_mutex_lock(&host->lock);
         while (!host->queue.first)

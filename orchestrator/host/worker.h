@@ -65,6 +65,7 @@ struct host {
     struct host_info info;
     size_t outstanding; /* jobs whose done has not been called */
     bool closing, finished_closing;
+    bool probes_ended; /* those that hung while the host was opened */
     void (*stopped)(void *ctx, const char *uuid);
     void *stopped_ctx;
     void (*closed)(void *ctx);
@@ -80,6 +81,10 @@ struct host {
     struct job *current;
     bool lost, exited;
     unsigned refs; /* the loop's side and the worker's */
+
+    /* the worker writes, the loop's side reads when a deadline has passed */
+    _Atomic(const char *) call; /* into libvirt, NULL between two */
+    _Atomic(pid_t) thread_id;   /* the kernel's */
 
     /* the worker */
     virConnectPtr conn;

@@ -387,6 +387,7 @@ static void missed_deadline_loses_the_host(void **state)
     run_until(f, 2);
     assert_int_equal(f->answers[0].code, -ETIMEDOUT);
     assert_non_null(strstr(f->answers[0].text, URI " is lost: listing domains had no answer"));
+    assert_non_null(strstr(f->answers[0].text, "in virConnectListAllDomains"));
     assert_int_equal(f->answers[1].code, -EHOSTDOWN);
     assert_int_equal(host_state(f->host), HOST_LOST);
     assert_int_equal(host_list_ours(f->host, NULL, on_done, f, &err), -EHOSTDOWN);
