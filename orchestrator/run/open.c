@@ -111,6 +111,7 @@ static int open_record(struct run *run, struct vt_error *err)
 
     if (ret < 0)
         return ret;
+    run->recorded = true;
     vt_bus_add(&run->bus, record_sink(run->record));
     return run_record_plan(run, err);
 }

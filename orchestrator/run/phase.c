@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/scope.h"
 
 static const struct phase teardown = {.name = "teardown"};
@@ -152,9 +151,15 @@ void phases_undone(struct phases *phases, const struct vt_error *err)
     schedule_next(phases);
 }
 
-void phases_interrupt(struct phases *phases)
+bool phases_heed(const struct phases *phases, int64_t now_ns)
+{
+    return phases->interrupts == 0 || now_ns - phases->interrupted_ns >= PHASES_AGAIN_NS;
+}
+
+void phases_interrupt(struct phases *phases, int64_t now_ns)
 {
     phases->interrupts++;
+    phases->interrupted_ns = now_ns;
     if (!phases->running)
         return;
     if (phases->interrupts == 1 && phases->table[phases->current]->stop)

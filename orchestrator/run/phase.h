@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/loop.h"
 
@@ -58,6 +59,7 @@ struct phases {
     bool undoing;
     int current; /* index into table, -1 before and after */
     /* private */
+    int64_t interrupted_ns; /* the last one */
     bool entered[32];
     bool running, undo_done;
     uv_timer_t deadline, next;
@@ -69,8 +71,12 @@ int phases_start(struct phases *phases, struct vt_error *err);
  * left after an interrupt) does nothing. */
 void phases_done(struct phases *phases, const struct vt_error *err);
 void phases_undone(struct phases *phases, const struct vt_error *err);
-/* Ctrl-C. */
-void phases_interrupt(struct phases *phases);
+/* Whether a signal at now_ns is another Ctrl-C: one may come twice, when `timeout` or a shell
+ * passes on what the whole group has got. Nobody has read the answer to the first by then. */
+#define PHASES_AGAIN_NS (VT_NS_PER_S / 2)
+bool phases_heed(const struct phases *phases, int64_t now_ns);
+/* Ctrl-C, at now_ns. */
+void phases_interrupt(struct phases *phases, int64_t now_ns);
 /* A failure seen outside the current phase (an agent lost, a host lost): ends it. */
 void phases_fail(struct phases *phases, const struct vt_error *err);
 /* True while table[current] is the phase of that name. */

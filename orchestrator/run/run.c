@@ -116,8 +116,30 @@ static int exit_code(const struct run *run)
     return run->left_behind && code != 130 ? 4 : code;
 }
 
+/* Who looks for a result must know that there is none, and what became of its record. */
+static void tell_unsealed(struct run *run)
+{
+    const char *why = run->phases.interrupts >= 2 ? "it was told to stop at once" : "it failed";
+
+    if (run->sealed || (!run->recorded && run->phases.interrupts == 0))
+        return;
+    if (!run->recorded)
+        run_note(run, VT_LEVEL_WARNING, "no archive: run %s ended before its record began",
+                 run->id);
+    else if (access(run->record_path, F_OK) < 0)
+        run_note(run, VT_LEVEL_WARNING,
+                 "no archive: %s, and the record was removed with all else of run %s", why,
+                 run->id);
+    else
+        run_note(run, VT_LEVEL_WARNING,
+                 "no archive: %s; the record is left in %s, until `vtile clean` removes what is "
+                 "left of run %s",
+                 why, run->record_path, run->id);
+}
+
 static void ended(struct run *run)
 {
+    tell_unsealed(run);
     phases_close(&run->phases);
     run_samples_close(run);
     vt_timer_close(&run->phase_timer, NULL);

@@ -127,8 +127,8 @@ struct run {
 
     int64_t t0_ns; /* of the load, controller's clock */
     struct result result;
-    bool scored, sealed;
-    bool left_behind; /* an undo failed */
+    bool recorded, scored, sealed; /* recorded: there was a record */
+    bool left_behind;              /* an undo failed */
 };
 
 /* plan.c: names, addresses, sizes and disks of all VMs. Pure. */

@@ -37,13 +37,16 @@ static void interrupt(struct run *run, const char *who)
              : run->phases.interrupts == 0
                  ? ": ending in order and sealing; once more skips to the teardown"
                  : " again: tearing down");
-    phases_interrupt(&run->phases);
+    phases_interrupt(&run->phases, vt_clock_now_ns());
 }
 
 static void on_signal(uv_signal_t *handle, int signum)
 {
+    struct run *run = handle->data;
+
     (void)signum;
-    interrupt(handle->data, "");
+    if (phases_heed(&run->phases, vt_clock_now_ns()))
+        interrupt(run, "");
 }
 
 static void on_reader_interrupt(void *ctx, bool now)

@@ -186,7 +186,6 @@ def run_vtile(work, servers):
     own = cpu_s(child.pid) + sum(cpu_s(pid) for pid in clients)
     memory = [pss_mib(pid) for pid in qemus]
     child.send_signal(signal.SIGINT)
-    child.send_signal(signal.SIGINT)
     child.wait()
     return {"cpu_s": sum(guests) + own, "guests_cpu_s": sum(guests), "own_cpu_s": own,
             "vms": len(guests), "pss_mib": sum(memory)}

@@ -23,6 +23,7 @@ struct run {
     bool stoppable;
     bool undo_fails;
     unsigned interrupts_wanted;
+    int64_t interrupt_at_ns, interrupt_gap_ns;
     bool ended;
 };
 
@@ -120,7 +121,9 @@ static void interrupt(uv_timer_t *timer)
 
     while (run->interrupts_wanted > 0) {
         run->interrupts_wanted--;
-        phases_interrupt(&run->phases);
+        if (phases_heed(&run->phases, run->interrupt_at_ns))
+            phases_interrupt(&run->phases, run->interrupt_at_ns);
+        run->interrupt_at_ns += run->interrupt_gap_ns;
     }
 }
 
@@ -182,10 +185,25 @@ static void first_interrupt_stops_and_still_seals(void **state)
 
 static void second_interrupt_skips_to_teardown(void **state)
 {
-    struct run run = {.fail_in = -1, .hang_in = 1, .interrupts_wanted = 2};
+    struct run run = {
+        .fail_in = -1, .hang_in = 1, .interrupts_wanted = 2, .interrupt_gap_ns = VT_NS_PER_S / 2};
 
     (void)state;
     expect(&run, "+a +b +teardown -b -a ");
+}
+
+/* `timeout` sends one to its child and one to the group that the child is in. */
+static void an_interrupt_that_comes_twice_is_one(void **state)
+{
+    struct run run = {.fail_in = -1,
+                      .hang_in = 1,
+                      .stoppable = true,
+                      .interrupts_wanted = 2,
+                      .interrupt_gap_ns = VT_NS_PER_S / 2 - 1};
+
+    (void)state;
+    expect(&run, "+a +b +c +teardown -c -b -a ");
+    assert_int_equal(run.phases.interrupts, 1);
 }
 
 static void failed_undo_does_not_stop_the_others(void **state)
@@ -204,6 +222,7 @@ int main(void)
         cmocka_unit_test(deadline_names_what_is_missing),
         cmocka_unit_test(first_interrupt_stops_and_still_seals),
         cmocka_unit_test(second_interrupt_skips_to_teardown),
+        cmocka_unit_test(an_interrupt_that_comes_twice_is_one),
         cmocka_unit_test(failed_undo_does_not_stop_the_others),
     };
 
