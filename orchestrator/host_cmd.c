@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/json.h"
 #include "base/scope.h"
@@ -17,6 +18,7 @@
 #include "orchestrator/run/run.h"
 #include "orchestrator/settings.h"
 #include "orchestrator/state.h"
+#include "tiles/image/image.h"
 
 #define CHECK_STATE_BYTES (256ULL << 20) /* record and archive of a run */
 
@@ -200,6 +202,27 @@ static int fill_tiles(const struct options *options, struct preflight_needs *nee
     return code;
 }
 
+/* What a run would boot. */
+static void check_image(struct preflight *found)
+{
+    static const char act[] = "run `vtile image build` as root";
+    VT_AUTO_FREE struct image *image = calloc(1, sizeof(*image));
+    char folder[VT_PATH_MAX], what[VT_PATH_MAX + 64];
+    struct vt_error err = VT_ERROR_INIT;
+
+    if (!image || image_cache_folder(NULL, folder, sizeof(folder), &err) < 0) {
+        preflight_add(found, PREFLIGHT_ERROR, "image", image ? err.text : "no memory", "");
+        return;
+    }
+    if (access(folder, F_OK) < 0) { /* to look makes nothing */
+        snprintf(what, sizeof(what), "there is no guest image in %s yet", folder);
+        preflight_add(found, PREFLIGHT_ERROR, "image", what, act);
+    } else if (image_find(NULL, image, &err) < 0) {
+        preflight_add(found, PREFLIGHT_ERROR, "image", err.text,
+                      strstr(err.text, "vtile image build") ? "" : act);
+    }
+}
+
 static int check(const struct options *options, const char *uri, const struct state *state,
                  struct vt_error *err)
 {
@@ -226,6 +249,7 @@ static int check(const struct options *options, const char *uri, const struct st
     if (!host_uri_is_embed(uri) && ask(uri, info, &unreachable) < 0)
         preflight_add(found, PREFLIGHT_ERROR, "connection", unreachable.text,
                       "start its libvirt daemon, or choose another by --host");
+    check_image(found);
     for (unsigned i = 0; i < found->n; i++)
         print_finding(options, &found->findings[i]);
     print_result(options, uri, found);
