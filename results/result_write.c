@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -175,6 +176,8 @@ void result_write_json(const struct result *result, const char *archive, struct 
     vt_json_string(&w, "started", result->wall_start);
     vt_json_string(&w, "spec", result->spec);
     vt_json_string(&w, "preset", result->preset);
+    if (*result->load)
+        vt_json_double(&w, "load", strtod(result->load, NULL), 6);
     if (result->kept.nroles)
         write_kept(&w, &result->kept);
     vt_json_end(&w);
@@ -196,53 +199,52 @@ void result_print_text(struct vt_buf *out, const char *text)
     }
 }
 
-static void print_ms(char buf[24], int64_t ns)
+/* Six columns up to a million: lines of the table below fit into 80. */
+static void print_short(char buf[24], double value)
 {
-    if (ns == QOS_BEYOND)
-        vt_text_copy(buf, 24, "failed");
-    else if (ns < 0)
-        vt_text_copy(buf, 24, "-");
-    else
-        snprintf(buf, 24, "%.3f", milliseconds(ns));
+    int decimals = value < 10 ? 3 : value < 100 ? 2 : value < 10000 ? 1 : 0;
+
+    snprintf(buf, 24, "%.*f", decimals, value);
 }
 
-static void print_rate(char buf[24], int64_t bytes_per_s)
+/* milli: thousandths of what is printed, microseconds or bytes. */
+static void print_milli(char buf[24], int64_t milli)
 {
-    if (bytes_per_s < 0 || bytes_per_s == QOS_BEYOND)
-        print_ms(buf, bytes_per_s);
+    print_short(buf, (double)milli / 1000);
+}
+
+static void print_value(char buf[24], const struct qos_line *line, int64_t value)
+{
+    if (value == QOS_BEYOND)
+        vt_text_copy(buf, 24, "failed");
+    else if (value < 0)
+        vt_text_copy(buf, 24, "-");
     else
-        snprintf(buf, 24, "%" PRId64, bytes_per_s);
+        print_milli(buf, line->kind == QOS_RATE ? value : (value + 500) / 1000);
 }
 
 static void print_line(struct vt_buf *out, const struct qos_line *line)
 {
-    char what[24], value[24], limit[24], low[24], high[24];
+    char what[24], value[24], limit[24], low[24] = "", high[24] = "";
 
     if (line->kind == QOS_ERRORS) {
-        snprintf(what, sizeof(what), "errors %%");
-        snprintf(value, sizeof(value), "%.4f", line->value < 0 ? 0 : (double)line->value / 10000);
-        snprintf(limit, sizeof(limit), "%.4f", (double)line->limit / 10000);
-        vt_text_copy(low, sizeof(low), "");
-        vt_text_copy(high, sizeof(high), "");
-    } else if (line->kind == QOS_RATE) {
-        snprintf(what, sizeof(what), "p%g B/s", (double)line->percentile / 10000);
-        print_rate(value, line->value);
-        print_rate(limit, line->limit);
-        print_rate(low, line->low);
-        print_rate(high, line->high);
+        vt_text_copy(what, sizeof(what), "errors %");
+        print_short(value, line->value < 0 ? 0 : (double)line->value / 10000);
+        print_short(limit, (double)line->limit / 10000);
     } else {
-        snprintf(what, sizeof(what), "p%g ms", (double)line->percentile / 10000);
-        print_ms(value, line->value);
-        print_ms(limit, line->limit);
-        print_ms(low, line->low);
-        print_ms(high, line->high);
+        snprintf(what, sizeof(what), "p%g %s", (double)line->percentile / 10000,
+                 line->kind == QOS_RATE ? "kB/s" : "ms");
+        print_value(value, line, line->value);
+        print_value(limit, line, line->limit);
+        print_value(low, line, line->low);
+        print_value(high, line, line->high);
     }
-    vt_buf_printf(out, "  %4u %-8s %-12s %-9s %11s %11s %11s %11s %9" PRIu64 " %s", line->tile,
+    vt_buf_printf(out, "%4u %-8s %-11s %-8s %6s %6s %6s %6s %6" PRIu64 " %s\n", line->tile,
                   line->role, line->operation, what, value, limit, low, high, line->n,
                   qos_state_name(line->state));
     if (line->kind == QOS_ERRORS && line->beyond > 0)
-        vt_buf_printf(out, ": %" PRIu64 " failed, %" PRIu64 " wrong", line->failed, line->wrong);
-    vt_buf_adds(out, "\n");
+        vt_buf_printf(out, "%26s%" PRIu64 " failed, %" PRIu64 " wrong\n", "", line->failed,
+                      line->wrong);
 }
 
 static void print_tiles(struct vt_buf *out, const struct score *score)
@@ -256,14 +258,17 @@ static void print_tiles(struct vt_buf *out, const struct score *score)
         vt_buf_adds(out, "\n");
         for (size_t k = tile->first; k < tile->first + tile->n; k++) {
             const struct score_role *role = &score->roles[k];
-            print_ms(p95, role->p95_ns);
+            if (role->p95_ns < 0 || role->p95_ns == QOS_BEYOND)
+                vt_text_copy(p95, sizeof(p95), role->p95_ns < 0 ? "-" : "failed");
+            else
+                print_milli(p95, (role->p95_ns + 500) / 1000);
             vt_buf_printf(out, "    %-8s ", role->role);
             score_print_points(role->points, out);
             vt_buf_adds(out, " points, ");
             score_print_rate(role->rate, out);
-            vt_buf_printf(out, "/s, %" PRIu64 " good of %" PRIu64 ", p95 %s ms%s%s\n", role->good,
-                          role->intended, p95, role->scored ? "" : " (not scored)",
-                          role->clamped ? " (above its divisor: counted as 100)" : "");
+            vt_buf_printf(out, "/s, %" PRIu64 " good of %" PRIu64 ", p95 %s ms\n%s%s", role->good,
+                          role->intended, p95, role->scored ? "" : "             not scored\n",
+                          role->clamped ? "             above its divisor: counted as 100\n" : "");
         }
     }
 }
@@ -330,13 +335,14 @@ void result_write_text(const struct result *result, struct vt_buf *out)
     print_kept(out, &result->kept);
     vt_buf_printf(out, "QoS      %s\n", qos_state_name(result->qos.state));
     if (result->qos.nlines)
-        vt_buf_printf(out, "  %4s %-8s %-12s %-9s %11s %11s %11s %11s %9s\n", "tile", "role",
-                      "operation", "what", "value", "limit", "95% from", "to", "n");
+        vt_buf_printf(out, "%4s %-8s %-11s %-8s %6s %6s %6s %6s %6s\n", "tile", "role", "operation",
+                      "what", "value", "limit", "low", "high", "n");
     for (size_t i = 0; i < result->qos.nlines; i++)
         print_line(out, &result->qos.lines[i]);
     vt_buf_adds(out, "score    ");
     score_print_points(score->total, out);
-    vt_buf_printf(out, "  " RESULT_METRIC "%s%s\n", score->nroles ? ", loop " : "",
-                  score->nroles ? loop_name(score) : "");
+    vt_buf_adds(out, "  " RESULT_METRIC "\n");
+    if (score->nroles)
+        vt_buf_printf(out, "loop     %s\n", loop_name(score));
     print_tiles(out, score);
 }

@@ -81,7 +81,7 @@ static void test_repeatable(void **state)
     assert_string_equal(once.data, again.data);
     assert_null(strstr(once.data, "\"archive\""));
     assert_non_null(strstr(once.data, "not a SPEC metric"));
-    assert_non_null(strstr(once.data, " fail: 4 failed, 0 wrong\n")); /* mail, one a second */
+    assert_non_null(strstr(once.data, " fail\n                          4 failed, 0 wrong\n"));
     vt_buf_dispose(&once);
     vt_buf_dispose(&again);
 }
@@ -111,6 +111,70 @@ static void test_head(void **state)
         result_write_text(&cases[i].result, &text);
         assert_non_null(strstr(text.data, cases[i].want));
     }
+}
+
+/* The widest names that roles and operations have, values up to a million, the longest state: no
+ * line of figures wraps on a terminal of 80 columns. */
+static void test_width(void **state)
+{
+    static struct qos_line lines[] = {{.tile = 256,
+                                       .role = "database",
+                                       .operation = "fileCatalog",
+                                       .kind = QOS_PERCENTILE,
+                                       .percentile = 999000,
+                                       .limit = 600000000000,
+                                       .value = 999999400000,
+                                       .low = 9999440000,
+                                       .high = QOS_BEYOND,
+                                       .n = 999999,
+                                       .state = QOS_UNDECIDED},
+                                      {.tile = 1,
+                                       .role = "network",
+                                       .operation = "stream",
+                                       .kind = QOS_RATE,
+                                       .percentile = 50000,
+                                       .limit = 125000,
+                                       .value = 999999000,
+                                       .low = -1,
+                                       .high = 1234567,
+                                       .n = 7,
+                                       .state = QOS_PASS},
+                                      {.tile = 256,
+                                       .role = "database",
+                                       .operation = "fileCatalog",
+                                       .kind = QOS_ERRORS,
+                                       .value = 1000000,
+                                       .limit = 10000,
+                                       .low = -1,
+                                       .high = -1,
+                                       .n = 999999,
+                                       .beyond = 1,
+                                       .failed = 999999,
+                                       .wrong = 999999,
+                                       .state = QOS_UNDECIDED}};
+    static struct score_tile tile = {.tile = 256, .first = 0, .n = 1};
+    static struct score_role role = {.tile = 256,
+                                     .role = "database",
+                                     .rate = 9999990000,
+                                     .points = 100 * SCORE_POINT,
+                                     .good = 999999,
+                                     .intended = 999999,
+                                     .p95_ns = 12345678901,
+                                     .clamped = true};
+    const struct result result = {
+        .qos = {.lines = lines, .nlines = 3},
+        .score = {
+            .total = 100 * SCORE_POINT, .tiles = &tile, .ntiles = 1, .roles = &role, .nroles = 1}};
+    VT_AUTO_BUF struct vt_buf text = VT_BUF_INIT(1 << 16);
+
+    (void)state;
+    result_write_text(&result, &text);
+    for (const char *line = text.data, *end; (end = strchr(line, '\n')); line = end + 1)
+        if (end - line > 80)
+            fail_msg("%d columns: %.*s", (int)(end - line), (int)(end - line), line);
+    assert_non_null(strstr(text.data, " 256 database fileCatalog p99.9 ms 999999 600000 9999.4 "
+                                      "failed 999999 undecided\n"));
+    assert_non_null(strstr(text.data, " p5 kB/s  999999  125.0      - 1234.6      7 pass\n"));
 }
 
 static void test_exit_codes(void **state)
@@ -144,9 +208,8 @@ static int setup(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_json),
-        cmocka_unit_test(test_repeatable),
-        cmocka_unit_test(test_head),
+        cmocka_unit_test(test_json),       cmocka_unit_test(test_repeatable),
+        cmocka_unit_test(test_head),       cmocka_unit_test(test_width),
         cmocka_unit_test(test_exit_codes),
     };
 
