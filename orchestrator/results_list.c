@@ -17,7 +17,7 @@
 struct row {
     char name[NAME_MAX + 1];
     char run[64], started[32], spec[64], verdict[16], qos[16];
-    double score;
+    double score, load; /* load < 0: not known */
     size_t tiles;
     char refused[VT_ERROR_TEXT_MAX]; /* "" where the archive is good as far as it was read */
 };
@@ -65,6 +65,9 @@ static int read_row(const char *folder, const struct archive_trust *trust, struc
     copy_string(result, "verdict", row->verdict, sizeof(row->verdict));
     copy_string(result, "qos", row->qos, sizeof(row->qos));
     row->score = json_number_value(json_object_get(result, "score"));
+    row->load = json_is_number(json_object_get(result, "load"))
+                    ? json_number_value(json_object_get(result, "load"))
+                    : -1;
     row->tiles = json_array_size(json_object_get(result, "tiles"));
     json_decref(json);
     return 0;
@@ -136,6 +139,8 @@ static void print_json(const char *folder, const struct row *rows, size_t n)
             vt_json_string(&w, "qos", row->qos);
             vt_json_double(&w, "score", row->score, 2);
             vt_json_uint(&w, "tiles", row->tiles);
+            if (row->load >= 0)
+                vt_json_double(&w, "load", row->load, 6);
         }
         vt_json_end(&w);
         if (!out.failed)
@@ -145,23 +150,27 @@ static void print_json(const char *folder, const struct row *rows, size_t n)
 
 static int print_table(const struct row *rows, size_t n, struct vt_error *err)
 {
-    static const char *const heads[] = {"RUN",     "STARTED", "SPEC", "TILES",
-                                        "VERDICT", "QOS",     "SCORE"};
+    static const char *const heads[] = {"RUN",  "STARTED", "SPEC", "TILES",
+                                        "LOAD", "VERDICT", "QOS",  "SCORE"};
     struct libscols_table *table = scols_new_table();
     int r = table ? 0 : -ENOMEM;
 
     for (size_t i = 0; r == 0 && i < VT_COUNT(heads); i++)
-        r = scols_table_new_column(table, heads[i], 0, i == 3 || i == 6 ? SCOLS_FL_RIGHT : 0)
+        r = scols_table_new_column(table, heads[i], 0,
+                                   i == 3 || i == 4 || i == 7 ? SCOLS_FL_RIGHT : 0)
                 ? 0
                 : -ENOMEM;
     for (size_t i = 0; r == 0 && i < n; i++) {
         const struct row *row = &rows[i];
         const char *verdict = row->refused[0] ? "refused" : row->verdict;
-        char tiles[24], score[32];
-        const char *cells[] = {row->run, row->started, row->spec, tiles, verdict, row->qos, score};
+        char tiles[24], load[32] = "-", score[32];
+        const char *cells[] = {row->run, row->started, row->spec, tiles,
+                               load,     verdict,      row->qos,  score};
         struct libscols_line *line = scols_table_new_line(table, NULL);
 
         snprintf(tiles, sizeof(tiles), "%zu", row->tiles);
+        if (!row->refused[0] && row->load >= 0)
+            snprintf(load, sizeof(load), "%g", row->load);
         snprintf(score, sizeof(score), "%.2f", row->score);
         for (size_t k = 0; line && k < VT_COUNT(cells); k++)
             r |= scols_line_set_data(line, k, cells[k]);
