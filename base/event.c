@@ -175,9 +175,13 @@ void vt_event_write_json(const struct vt_event *event, struct vt_buf *out)
     write_if(&w, "phase", event->phase);
     write_if(&w, "source", event->source);
     switch (event->type) {
+    case VT_EVENT_VERDICT:
+        write_if(&w, "code", event->series);
+        vt_json_string(&w, "level", level_text(event->level));
+        write_if(&w, "text", event->text);
+        break;
     case VT_EVENT_NOTE:
     case VT_EVENT_AGENT:
-    case VT_EVENT_VERDICT:
         vt_json_string(&w, "level", level_text(event->level));
         write_if(&w, "text", event->text);
         break;

@@ -51,8 +51,9 @@ struct vt_event {
     const char *source; /* who: "controller", "web-1", "host" */
     const char *text;
     int64_t planned_ns; /* PHASE: 0 = open end */
-    const char *series; /* SAMPLE: "cpu.user", LOG: "nginx.access" */
-    double value;       /* SAMPLE; NaN = not available, text says because of what */
+    /* SAMPLE: "cpu.user", LOG: "nginx.access"; VERDICT: "vm-gone", "code" in JSON */
+    const char *series;
+    double value; /* SAMPLE; NaN = not available, text says because of what */
     const struct vt_load_second *load;
 };
 

@@ -105,10 +105,13 @@ static void each_type_has_its_line(void **state)
     assert_string_equal(line_of(&e, &out),
                         "{\"v\":1,\"type\":\"agent\",\"time_ns\":0,\"tile\":2,\"role\":\"web\","
                         "\"level\":\"info\",\"text\":\"lost\"}");
-    e = (struct vt_event){.type = VT_EVENT_VERDICT, .level = VT_LEVEL_WARNING, .text = "slow"};
-    assert_string_equal(
-        line_of(&e, &out),
-        "{\"v\":1,\"type\":\"verdict\",\"time_ns\":0,\"level\":\"warning\",\"text\":\"slow\"}");
+    e = (struct vt_event){.type = VT_EVENT_VERDICT,
+                          .level = VT_LEVEL_WARNING,
+                          .series = "agent-lost",
+                          .text = "slow"};
+    assert_string_equal(line_of(&e, &out),
+                        "{\"v\":1,\"type\":\"verdict\",\"time_ns\":0,\"code\":\"agent-lost\","
+                        "\"level\":\"warning\",\"text\":\"slow\"}");
     e = (struct vt_event){.type = VT_EVENT_LOG, .series = "nginx.access", .text = "GET \xff"};
     assert_string_equal(line_of(&e, &out), "{\"v\":1,\"type\":\"log\",\"time_ns\":0,\"series\":"
                                            "\"nginx.access\",\"text\":\"GET \xef\xbf\xbd\"}");
