@@ -83,6 +83,14 @@ static void check_ratio(const struct preflight_sum *wanted, unsigned cpus,
                         wanted->vcpus, cpus, (double)wanted->vcpus / cpus, VCPUS_A_CPU);
 }
 
+static const char *why_no_more(const char *end)
+{
+    if (!strcmp(end, "names"))
+        return ", the most that a run can have";
+    return !strcmp(end, "disk") ? "; for more there is too little disk space"
+                                : "; for more there is too little memory";
+}
+
 void preflight_check_fit(const struct preflight_needs *needs, struct preflight *preflight)
 {
     uint64_t memory = preflight_memory_field(needs, "MemAvailable"), space = 0;
@@ -102,11 +110,12 @@ void preflight_check_fit(const struct preflight_needs *needs, struct preflight *
                             : space - (space < needs->state_bytes ? space : needs->state_bytes),
                         &end);
     preflight_findf(preflight, PREFLIGHT_NOTE, "fit", "",
-                    "%u tile%s of %s fit%s on this host, what ends it is %s: of %" PRIu64
-                    " MiB available memory one takes up to %" PRIu64 " MiB (%u VMs with their "
-                    "emulators) and %" PRIu64 " MiB of disk; its %u vCPUs share %u CPUs",
-                    fit, fit == 1 ? "" : "s", needs->spec, fit == 1 ? "s" : "", end, memory / MIB,
-                    one.memory_bytes / MIB, one.vms, one.disk_bytes / MIB, one.vcpus, cpus);
+                    "%u tile%s of %s fit%s on this host%s: one takes up to %" PRIu64
+                    " MiB of memory (%u VMs with their emulators), of which %" PRIu64
+                    " MiB are available, and %" PRIu64 " MiB of disk; its %u vCPUs share %u CPUs",
+                    fit, fit == 1 ? "" : "s", needs->spec, fit == 1 ? "s" : "", why_no_more(end),
+                    one.memory_bytes / MIB, one.vms, memory / MIB, one.disk_bytes / MIB, one.vcpus,
+                    cpus);
     if (!needs->ndomains && wanted.memory_bytes > memory) /* else told domain by domain */
         preflight_findf(preflight, PREFLIGHT_ERROR, "memory", "free memory, or ask for fewer tiles",
                         "%u VMs may need %" PRIu64 " MiB with their emulators, %" PRIu64

@@ -39,7 +39,8 @@ static int choose_host(struct run *run, struct vt_error *err)
         return vt_error_set(err, VT_KIND_CONFIG, -ENOTSUP,
                             "load comes from this machine so far; leave --client out");
     if (strcmp(run->settings.profile, "none") != 0)
-        return vt_error_set(err, VT_KIND_CONFIG, -ENOENT, "there is no tuning profile '%s'",
+        return vt_error_set(err, VT_KIND_CONFIG, -ENOENT,
+                            "there is no tuning profile '%s'; there is: none",
                             run->settings.profile);
     run->accel = host_kvm_runs("/dev/kvm", NULL, 0) ? VT_ACCEL_KVM : VT_ACCEL_TCG;
     run->size = run->accel == VT_ACCEL_TCG ? SPEC_SIZE_TCG : SPEC_SIZE_KVM;

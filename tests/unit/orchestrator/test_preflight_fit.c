@@ -131,7 +131,8 @@ static void it_is_told_also_when_it_is_refused(void **state)
     assert_non_null(find("disk", PREFLIGHT_WARNING));
     assert_null(find("disk", PREFLIGHT_ERROR));
     assert_non_null(strstr(said("fit", PREFLIGHT_NOTE), "0 tiles of shop fit"));
-    assert_non_null(strstr(said("fit", PREFLIGHT_NOTE), "what ends it is disk"));
+    assert_non_null(
+        strstr(said("fit", PREFLIGHT_NOTE), "; for more there is too little disk space: "));
     tree_dispose(&tree);
 }
 
