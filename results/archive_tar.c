@@ -18,7 +18,7 @@ enum {
     AT_MTIME = 136,
     AT_CHECKSUM = 148,
     AT_TYPE = 156,
-    AT_MAGIC = 257,
+    AT_MAGIC = ARCHIVE_TAR_MAGIC_AT,
     AT_DEVMAJOR = 329,
     AT_DEVMINOR = 337,
     AT_PREFIX = 345,

@@ -14,6 +14,7 @@
 #define ARCHIVE_TAR_BLOCK 512
 #define ARCHIVE_TAR_END 1024        /* two zero blocks, then nothing */
 #define ARCHIVE_TAR_MTIME 315532800 /* 1980-01-01T00:00:00Z */
+#define ARCHIVE_TAR_MAGIC_AT 257    /* of "ustar" */
 #define ARCHIVE_TAR_NAME_MAX 100    /* with NUL */
 #define ARCHIVE_TAR_ANY_SIZE UINT64_MAX
 

@@ -121,6 +121,23 @@ static int check_trust(const struct archive_trust *trust, const char *fingerprin
 
 /* --- the front --- */
 
+/* A file of another kind is told as that, not as a damaged archive. */
+static int check_kind(const struct archive_source *source, struct archive_report *report,
+                      struct vt_error *err)
+{
+    static const char magic[] = "ustar";
+    uint8_t block[ARCHIVE_TAR_BLOCK] = {0};
+    size_t len = source->bytes < sizeof(block) ? (size_t)source->bytes : sizeof(block);
+    int r = archive_source_read(source, 0, block, len, err);
+
+    if (r < 0 || !memcmp(block, ARCHIVE_SUMS_NAME, sizeof(ARCHIVE_SUMS_NAME)) ||
+        !memcmp(block + ARCHIVE_TAR_MAGIC_AT, magic, sizeof(magic) - 1))
+        return r;
+    vt_text_copy(report->part, sizeof(report->part), ARCHIVE_SUMS_NAME);
+    return vt_error_refuse(err, "no archive of a run: it does not begin with " ARCHIVE_SUMS_NAME
+                                " (`vtile run` makes them, <run>.vtar)");
+}
+
 static int take_signature(struct walk *walk, const struct archive_trust *trust,
                           const struct vt_buf *sums, struct vt_error *err)
 {
@@ -226,8 +243,12 @@ int archive_source_verify(const struct archive_source *source, const struct arch
 {
     struct walk *walk = malloc(sizeof(*walk));
     struct archive_layout layout = {0};
-    int r;
+    int r = check_kind(source, report, err);
 
+    if (r < 0) {
+        free(walk);
+        return r;
+    }
     if (!walk || !(walk->hash = EVP_MD_CTX_new())) {
         free(walk);
         return vt_error_no_memory(err, "verify an archive");
