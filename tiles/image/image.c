@@ -147,7 +147,8 @@ static int work_open(struct image_work *work, const struct image_options *option
             r = image_cache_sweep(&work->cache, &swept, err);
     }
     if (r == 0)
-        r = image_resolve(&work->cache, work->options, &work->resolution, err);
+        r = image_resolve(&work->cache, work->options, !lock || geteuid() == 0, &work->resolution,
+                          err);
     return r < 0 ? r : set_keys(work, err);
 }
 

@@ -228,7 +228,7 @@ static int find_kernel(struct image_resolution *res, struct vt_error *err)
                         res->wanted.kernel);
 }
 
-int image_resolve(struct image_cache *cache, const struct image_options *options,
+int image_resolve(struct image_cache *cache, const struct image_options *options, bool ask,
                   struct image_resolution *ret, struct vt_error *err)
 {
     char key[IMAGE_KEY_MAX], path[VT_PATH_MAX];
@@ -241,6 +241,10 @@ int image_resolve(struct image_cache *cache, const struct image_options *options
         r = read_suite(ret->suite, sizeof ret->suite, err);
     if (r == 0)
         r = fingerprint(ret, key, err);
+    if (r == 0 && !ask && !image_cache_has(cache, PART, key))
+        return vt_error_set(err, VT_KIND_CONFIG, -EPERM,
+                            "this machine's package lists are newer than the image, and installing "
+                            "packages into one needs root: run `vtile image build` as root");
     if (r == 0 && !image_cache_has(cache, PART, key)) {
         r = image_cache_lock(cache, true, err);
         if (r == 0 && !image_cache_has(cache, PART, key)) {

@@ -34,8 +34,9 @@ struct image_resolution {
     char kernel_version[IMAGE_PACKAGE_NAME_MAX]; /* of that package */
 };
 
-/* Takes the cache's lock where apt has to be asked. image_resolution_dispose also after failure. */
-int image_resolve(struct image_cache *cache, const struct image_options *options,
+/* Takes the cache's lock where apt has to be asked; ask false: -EPERM then, since what it says
+ * would have to be installed. image_resolution_dispose also after failure. */
+int image_resolve(struct image_cache *cache, const struct image_options *options, bool ask,
                   struct image_resolution *ret, struct vt_error *err);
 void image_resolution_dispose(struct image_resolution *resolution);
 
