@@ -17,6 +17,7 @@
 #include "orchestrator/command.h"
 #include "orchestrator/settings.h"
 #include "orchestrator/state.h"
+#include "results/archive.h"
 #include "orchestrator/watch/reader.h"
 #include "orchestrator/watch/terminal.h"
 
@@ -26,6 +27,7 @@ struct follower {
     struct watch_reader reader;
     struct watch_terminal terminal;
     struct watch_view view;
+    struct state state;
     bool json, attach;
     bool ended; /* the run has said its last word */
     int code;
@@ -105,6 +107,32 @@ static int take_line(struct follower *f, const char *line, size_t len, struct vt
     return r;
 }
 
+/* The connection has ended without a last word. Who is asked again answers, or is dead. */
+static int tell_silence(const struct follower *f, struct vt_error *err)
+{
+    const char *run = f->reader.run;
+    char archive[VT_PATH_MAX + 64];
+    struct watch_reader again;
+    bool goes_on = watch_reader_open(&again, f->state.runtime, run, false, NULL) == 0;
+
+    watch_reader_close(&again);
+    snprintf(archive, sizeof(archive), "%s/results/%s" ARCHIVE_SUFFIX, f->state.folder, run);
+    if (goes_on)
+        return vt_error_set(err, VT_KIND_INFRA, -EPIPE,
+                            "this terminal was too slow for run %s, which goes on; `vtile watch "
+                            "%s` follows it again",
+                            run, run);
+    if (access(archive, F_OK) == 0)
+        return vt_error_set(err, VT_KIND_INFRA, -EPIPE,
+                            "run %s was killed after it had sealed its archive; `vtile results "
+                            "show %s` shows it, `vtile clean` removes what else is left",
+                            run, run);
+    return vt_error_set(err, VT_KIND_INFRA, -EPIPE,
+                        "run %s was killed and has no archive; `vtile clean` removes what it left, "
+                        "its record too",
+                        run);
+}
+
 static int take_input(struct follower *f, struct vt_error *err)
 {
     const char *line;
@@ -114,10 +142,7 @@ static int take_input(struct follower *f, struct vt_error *err)
     if (r < 0)
         return r;
     if (r == 0)
-        return vt_error_set(err, VT_KIND_INFRA, -EPIPE,
-                            "run %s went away without a last word: killed, or this terminal was "
-                            "too slow for it; `vtile watch` tells, `vtile clean` tidies up",
-                            f->reader.run);
+        return tell_silence(f, err);
     while (!f->ended && (line = watch_reader_line(&f->reader, &len))) {
         r = take_line(f, line, len, err);
         if (r < 0)
@@ -221,11 +246,10 @@ static int catch_signals(struct vt_error *err)
 static int run_follower(struct follower *f, const char *name, struct vt_error *err)
 {
     VT_AUTO_CLOSE int signals = -1;
-    struct state state;
-    int r = state_locate(&state, err);
+    int r = state_locate(&f->state, err);
 
     if (r == 0)
-        r = watch_reader_open(&f->reader, state.runtime, name, f->json, err);
+        r = watch_reader_open(&f->reader, f->state.runtime, name, f->json, err);
     if (r < 0)
         return r;
     signals = catch_signals(err);
