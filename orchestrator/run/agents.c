@@ -76,7 +76,8 @@ static void agent_lost(void *ctx, const char *agent, const struct vt_error *err)
         return;
     }
     run->client_up = false;
-    run_emit_agent(run, VT_LEVEL_ERROR, agent, err->text);
+    /* The failure is the reason: one is enough. */
+    run_emit_agent(run, VT_LEVEL_WARNING, agent, err->text);
     vt_error_wrap(&failure, "the load client is gone");
     phases_fail(&run->phases, &failure);
 }

@@ -47,8 +47,12 @@ static void fetch_next(struct run_check *check);
 static void give_up(struct check_agent *agent, const char *question, const struct vt_error *err)
 {
     agent->failed = true;
-    run_reason(agent->check->run, "check-failed", 1, "%s: %s: %s", agent->name, question,
-               err->text);
+    if (run_lost_is(agent->check->run, agent->name))
+        run_note(agent->check->run, VT_LEVEL_WARNING, "%s: %s: %s", agent->name, question,
+                 err->text);
+    else
+        run_reason(agent->check->run, "check-failed", 1, "%s: %s: %s", agent->name, question,
+                   err->text);
 }
 
 /* --- the questions --- */

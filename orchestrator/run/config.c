@@ -64,17 +64,15 @@ void run_put_answer(struct run *run, const char *prefix, const char *who, const 
     }
 }
 
-/* A machine that cannot answer is a fact too, not the end of the run. One whose link has just ended
- * has a reason of its own to come (lost.c). */
+/* A machine that cannot answer is a fact too, not the end of the run. */
 static void agent_answered(void *ctx, const json_t *result, const struct vt_error *err)
 {
     struct config_agent *agent = ctx;
     struct run *run = agent->config->run;
-    const struct run_vm *vm = run_find_vm(run, agent->name);
 
     if (!run->record || run->phases.undoing)
         return;
-    if (err && vm && vm->lost_ns > 0)
+    if (err && run_lost_is(run, agent->name))
         run_note(run, VT_LEVEL_WARNING, "%s: config: %s", agent->name, err->text);
     else if (err)
         run_reason(run, "check-failed", 1, "%s: config: %s", agent->name, err->text);

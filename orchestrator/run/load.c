@@ -79,6 +79,11 @@ static void call_failed(void *ctx, const json_t *result, const struct vt_error *
         return;
     failure = *err;
     vt_error_wrap(&failure, "drive %s", load->vm->agent);
+    /* What its guest was to do is begun again with its VM, or is lost with its agent. */
+    if (load->vm->spec->works && !load->vm->up) {
+        run_note(run, VT_LEVEL_WARNING, "%s", failure.text);
+        return;
+    }
     phases_fail(&run->phases, &failure);
 }
 
@@ -297,7 +302,8 @@ static void drain_over(struct vt_timer *timer, int64_t now_ns)
 
     (void)now_ns;
     for (unsigned i = 0; i < run->nloads; i++)
-        if (run->loads[i].vm->restarting && run->loads[i].vm->spec->works)
+        if ((run->loads[i].vm->restarting || !run->loads[i].vm->up) &&
+            run->loads[i].vm->spec->works)
             run_end_load(&run->loads[i]);
 }
 

@@ -30,6 +30,13 @@ bool run_lost_any(const struct run *run)
     return false;
 }
 
+bool run_lost_is(struct run *run, const char *agent)
+{
+    const struct run_vm *vm = run_find_vm(run, agent);
+
+    return vm ? !vm->up : !run->client_up;
+}
+
 static void tell(struct run_vm *vm)
 {
     struct run *run = vm->run;

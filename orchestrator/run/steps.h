@@ -61,7 +61,10 @@ void run_lost_link(struct run_vm *vm, const struct vt_error *why);
 void run_lost_came_back(struct run_vm *vm);
 void run_lost_explained(struct run_vm *vm);
 void run_lost_settle(struct run *run);
-bool run_lost_any(const struct run *run);                  /* that is not explained yet */
+bool run_lost_any(const struct run *run); /* that is not explained yet */
+/* Whether that agent's link has ended: what cannot be asked of it has a reason already, or to come.
+ */
+bool run_lost_is(struct run *run, const char *agent);
 void run_lost_ask(struct vt_timer *timer, int64_t now_ns); /* of run.lost_timer */
 
 /* agents.c: the hub of a run. */

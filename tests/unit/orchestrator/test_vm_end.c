@@ -432,6 +432,47 @@ static void end_after_the_load_is_told(void **state)
     assert_string_equal(f->code, "vm-gone");
 }
 
+/* All questions of check, to an agent that is not there. */
+static void ask_to_check(struct fixture *f)
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "%s/record.sqlite", f->folder);
+    assert_int_equal(record_create(path, &f->run.record, NULL), 0);
+    assert_int_equal(run_phase_check.start(&f->run, NULL), 0);
+    while (phases_in(&f->run.phases, "check"))
+        assert_true(uv_run(&f->run.loop.uv, UV_RUN_ONCE));
+    assert_int_equal(record_close(f->run.record, NULL), 0);
+    f->run.record = NULL;
+    free(f->run.check);
+    free(f->run.configs[1]);
+    unlink(path);
+}
+
+static void question_to_a_lost_agent_is_no_second_reason(void **state)
+{
+    struct fixture *f = *state;
+
+    enter(f, "check");
+    start_vm(f);
+    lose_link(f);
+    ask_to_check(f);
+    run_lost_settle(&f->run);
+    assert_int_equal(f->lost, 1);
+    assert_int_equal(f->reasons, 0);
+}
+
+static void question_that_fails_by_itself_is_a_reason(void **state)
+{
+    struct fixture *f = *state;
+
+    enter(f, "check");
+    start_vm(f);
+    ask_to_check(f);
+    assert_true(f->reasons > 0);
+    assert_string_equal(f->code, "check-failed");
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -448,6 +489,8 @@ int main(void)
         T(agent_that_comes_back_was_lost),
         T(end_that_is_not_told_counts_as_lost),
         T(end_after_the_load_is_told),
+        T(question_to_a_lost_agent_is_no_second_reason),
+        T(question_that_fails_by_itself_is_a_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
