@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/scope.h"
+#include "results/cpu_use.h"
 
 /* A text of meta, "" when absent. */
 static int read_word(struct record_reader *reader, const char *key, char *dst, size_t size,
@@ -100,6 +101,50 @@ static int add_samples(struct record_reader *reader, const struct vt_record_role
     return 0;
 }
 
+static int find_window(struct record_reader *reader, const struct vt_record_role *roles,
+                       size_t nroles, struct samples_axis *axis, struct vt_error *err)
+{
+    char t0[24] = "";
+    int r = read_word(reader, RECORD_META_T0, t0, sizeof(t0), err);
+
+    if (r < 0 || vt_text_parse_int(t0, INT64_MIN, INT64_MAX, &axis->t0_ns, NULL) < 0)
+        return r;
+    for (size_t i = 0; i < nroles && axis->to_s == 0; i++) {
+        struct vt_record_schedule schedule;
+
+        r = record_read_schedule(reader, roles[i].tile, roles[i].role, &schedule, err);
+        if (r < 0 && r != -ENOENT)
+            return r;
+        if (r < 0)
+            continue;
+        axis->from_s = schedule.from_s;
+        axis->to_s = axis->end_s = schedule.to_s;
+    }
+    samples_axis_cut(axis, SAMPLES_BINS_MAX);
+    return 0;
+}
+
+/* Beside a limit that is broken: who filled the host, if it was full. */
+static int add_busy(struct record_reader *reader, const struct vt_record_role *roles, size_t nroles,
+                    struct result *result, struct vt_error *err)
+{
+    struct samples samples = {0};
+    struct cpu_use *use = calloc(1, sizeof(*use));
+    int r = use ? find_window(reader, roles, nroles, &samples.axis, err)
+                : vt_error_no_memory(err, "find who filled the host");
+
+    if (r == 0)
+        r = samples_read(&samples, reader, err);
+    result->busy = (struct vt_buf)VT_BUF_INIT(16384);
+    if (r == 0 && cpu_use_find(&samples, use) && use->busy > CPU_USE_FULL * use->cpus) {
+        cpu_use_write_text(use, &result->busy);
+        r = vt_buf_check(&result->busy, "find who filled the host", err);
+    }
+    samples_dispose(&samples);
+    free(use);
+    return r;
+}
+
 int result_compute(struct record_reader *reader, struct result *ret, struct vt_error *err)
 {
     VT_AUTO_FREE struct vt_record_role *roles = NULL;
@@ -126,6 +171,8 @@ int result_compute(struct record_reader *reader, struct result *ret, struct vt_e
         r = score_finish(&ret->score, err);
     if (r == 0 && !ret->score.nroles)
         r = verdict_add_no_load(&ret->verdict, err);
+    if (r == 0 && ret->qos.state == QOS_FAIL)
+        r = add_busy(reader, roles, nroles, ret, err);
     return r;
 }
 
@@ -135,4 +182,5 @@ void result_dispose(struct result *result)
     score_dispose(&result->score);
     verdict_dispose(&result->verdict);
     kept_dispose(&result->kept);
+    vt_buf_dispose(&result->busy);
 }

@@ -339,6 +339,8 @@ void result_write_text(const struct result *result, struct vt_buf *out)
                       "what", "value", "limit", "low", "high", "n");
     for (size_t i = 0; i < result->qos.nlines; i++)
         print_line(out, &result->qos.lines[i]);
+    if (result->busy.data)
+        vt_buf_adds(out, result->busy.data);
     vt_buf_adds(out, "score    ");
     score_print_points(score->total, out);
     vt_buf_adds(out, "  " RESULT_METRIC "\n");

@@ -15,21 +15,21 @@ static const struct {
     const char *pattern;
     enum samples_rule rule;
 } wanted[] = {
-    {"cpu.user", SAMPLES_MEAN},           {"cpu.system", SAMPLES_MEAN},
-    {"cpu.idle", SAMPLES_MEAN},           {"cpu.iowait", SAMPLES_MEAN},
-    {"cpu.steal", SAMPLES_MEAN},          {"mem.available_bytes", SAMPLES_MIN},
-    {"mem.oom_kills", SAMPLES_MAX},       {"mem.pressure", SAMPLES_MEAN},
-    {"mem.pressure_full", SAMPLES_MEAN},  {"disk.busy", SAMPLES_MEAN},
-    {"psi.cpu.some", SAMPLES_MEAN},       {"psi.memory.some", SAMPLES_MEAN},
-    {"psi.memory.full", SAMPLES_MEAN},    {"psi.io.some", SAMPLES_MEAN},
-    {"net.rx_bytes_s", SAMPLES_MEAN},     {"net.tx_bytes_s", SAMPLES_MEAN},
-    {"disk.read_bytes_s", SAMPLES_MEAN},  {"disk.write_bytes_s", SAMPLES_MEAN},
-    {"swap.in_bytes_s", SAMPLES_MEAN},    {"swap.out_bytes_s", SAMPLES_MEAN},
-    {"vcpu.#.cpu", SAMPLES_MEAN},         {"vcpu.#.run_delay", SAMPLES_MEAN},
-    {"vcpu.all.cpu", SAMPLES_MEAN},       {"vcpu.all.run_delay", SAMPLES_MEAN},
-    {"vhost.#.run_delay", SAMPLES_MEAN},  {"emulator.cpu", SAMPLES_MEAN},
-    {"emulator.run_delay", SAMPLES_MEAN}, {"agent.cpu", SAMPLES_MEAN},
-    {"agent.run_delay", SAMPLES_MEAN},
+    {"cpu.user", SAMPLES_MEAN},          {"cpu.system", SAMPLES_MEAN},
+    {"cpu.idle", SAMPLES_MEAN},          {"cpu.iowait", SAMPLES_MEAN},
+    {"cpu.steal", SAMPLES_MEAN},         {"mem.available_bytes", SAMPLES_MIN},
+    {"mem.oom_kills", SAMPLES_MAX},      {"mem.pressure", SAMPLES_MEAN},
+    {"mem.pressure_full", SAMPLES_MEAN}, {"disk.busy", SAMPLES_MEAN},
+    {"psi.cpu.some", SAMPLES_MEAN},      {"psi.memory.some", SAMPLES_MEAN},
+    {"psi.memory.full", SAMPLES_MEAN},   {"psi.io.some", SAMPLES_MEAN},
+    {"net.rx_bytes_s", SAMPLES_MEAN},    {"net.tx_bytes_s", SAMPLES_MEAN},
+    {"disk.read_bytes_s", SAMPLES_MEAN}, {"disk.write_bytes_s", SAMPLES_MEAN},
+    {"swap.in_bytes_s", SAMPLES_MEAN},   {"swap.out_bytes_s", SAMPLES_MEAN},
+    {"vcpu.#.cpu", SAMPLES_MEAN},        {"vcpu.#.run_delay", SAMPLES_MEAN},
+    {"vcpu.all.cpu", SAMPLES_MEAN},      {"vcpu.all.run_delay", SAMPLES_MEAN},
+    {"vhost.#.cpu", SAMPLES_MEAN},       {"vhost.#.run_delay", SAMPLES_MEAN},
+    {"emulator.cpu", SAMPLES_MEAN},      {"emulator.run_delay", SAMPLES_MEAN},
+    {"agent.cpu", SAMPLES_MEAN},         {"agent.run_delay", SAMPLES_MEAN},
 };
 
 bool samples_name_like(const char *name, const char *pattern)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/scope.h"
+#include "results/cpu_use.h"
 #include "results/report/html.h"
 #include "results/report/parts.h"
 
@@ -165,6 +166,26 @@ static size_t list_machines(const struct report *report, unsigned tile,
     return n;
 }
 
+/* Whose CPU filled the host while it was measured. */
+static void put_cpu_use(const struct report *report)
+{
+    struct vt_buf *out = report->out;
+    struct cpu_use use;
+
+    if (!cpu_use_find(&report->samples, &use))
+        return;
+    vt_buf_printf(out,
+                  "<p>%.0f %% of its %.0f CPUs were busy while it was measured; by whom, in CPUs:"
+                  "</p><table class=\"cpu-use\">\n",
+                  100 * use.busy / use.cpus, use.cpus);
+    for (unsigned i = 0; i < use.nrows; i++) {
+        vt_buf_printf(out, "<tr><td>%s", use.rows[i].part ? "&emsp;" : "");
+        html_text(out, use.rows[i].label, HTML_CELL_MAX);
+        vt_buf_printf(out, "</td><td class=\"n\">%.2f</td></tr>\n", use.rows[i].cpus);
+    }
+    vt_buf_adds(out, "</table>\n");
+}
+
 static void put_machine(const struct report *report, const struct machine *machine)
 {
     struct vt_buf *out = report->out;
@@ -181,7 +202,10 @@ static void put_machine(const struct report *report, const struct machine *machi
         html_bytes(out, known->memory_bytes);
         vt_buf_adds(out, "</small>");
     }
-    vt_buf_adds(out, "</h3><div class=\"panels\">\n");
+    vt_buf_adds(out, "</h3>");
+    if (host && machine->tile == 0)
+        put_cpu_use(report);
+    vt_buf_adds(out, "<div class=\"panels\">\n");
     for (size_t i = 0; i < VT_COUNT(panels); i++)
         put_panel(report, machine, &panels[i]);
     vt_buf_adds(out, "</div>\n");
