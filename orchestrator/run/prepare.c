@@ -12,6 +12,8 @@
 #include "orchestrator/run/steps.h"
 
 #define STEP_TIMEOUT_NS (300 * VT_NS_PER_S)
+#define TELL_NS (5 * VT_NS_PER_S) /* between two words of who is waited for */
+#define TOLD_MAX 4
 #define READY_TIMEOUT_NS (STEP_TIMEOUT_NS - 10 * VT_NS_PER_S)
 
 /* While a link is open (lost.c), what failed may come of the VM's end: that, or that its agent was
@@ -197,9 +199,48 @@ static void guest_serves(struct run_vm *vm, const struct vt_error *err)
         run_prepare_guest(&run->vms[run->next_vm++], guest_serves);
 }
 
+/* "web-1 is not prepared, mail-1 does not serve, 3 more" */
+static unsigned list_waiting(const struct run *run, char *text, size_t size)
+{
+    unsigned n = 0;
+    size_t len = 0;
+
+    text[0] = '\0';
+    for (unsigned i = 0; i < run->nvms; i++) {
+        const struct run_vm *vm = &run->vms[i];
+
+        if (vm->prepare_step >= VT_COUNT(steps))
+            continue;
+        if (n++ < TOLD_MAX && len < size)
+            len += (size_t)snprintf(text + len, size - len, "%s%s %s", n > 1 ? ", " : "", vm->agent,
+                                    i < run->next_vm ? steps[vm->prepare_step].late : "waits");
+    }
+    if (n > TOLD_MAX && len < size)
+        snprintf(text + len, size - len, ", %u more", n - TOLD_MAX);
+    return n;
+}
+
+/* Contents and servers take up to minutes. */
+static void tell_progress(struct vt_timer *timer, int64_t now_ns)
+{
+    struct run *run = timer->ctx;
+    char text[512];
+
+    if (!phases_in(&run->phases, run_phase_prepare.name))
+        return;
+    if (list_waiting(run, text, sizeof(text)) == 0)
+        snprintf(text, sizeof(text), "the load client draws schedules and connects");
+    run_note(run, VT_LEVEL_INFO, "preparing for %lld s: %s",
+             (long long)((now_ns - run->prepare_ns) / VT_NS_PER_S), text);
+    vt_timer_arm(timer, now_ns + TELL_NS, NULL);
+}
+
 static int start(struct run *run, struct vt_error *err)
 {
     (void)err;
+    run->prepare_ns = vt_clock_now_ns();
+    run->phase_timer.fire = tell_progress;
+    vt_timer_arm(&run->phase_timer, run->prepare_ns + TELL_NS, NULL);
     run->waiting = run->nvms;
     run->next_vm = run_at_once(run) < run->nvms ? run_at_once(run) : run->nvms;
     for (unsigned i = 0, n = run->next_vm; i < n; i++)

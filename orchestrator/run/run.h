@@ -107,11 +107,12 @@ struct run {
     struct record *record;
     struct vt_bus bus;
     struct phases phases;
-    struct vt_timer phase_timer;   /* end of a phase of the load; in check: look for room again */
-    struct vt_timer lost_timer;    /* lost.c: the host is asked whether a VM runs */
-    struct show *show;             /* show.c */
-    struct run_check *check;       /* check.c */
-    struct run_config *configs[2]; /* config.c: before and after the load */
+    struct vt_timer phase_timer;           /* end of a phase of the load; in prepare: tell who is
+                                            waited for; in check: look for room again */
+    struct vt_timer lost_timer;            /* lost.c: the host is asked whether a VM runs */
+    struct show *show;                     /* show.c */
+    struct run_check *check;               /* check.c */
+    struct run_config *configs[2];         /* config.c: before and after the load */
     struct archive_recipients *recipients; /* NULL: everybody may read */
     struct run_samples *samples;           /* samples.c; NULL before ramp */
     pid_t client_pid;
@@ -125,7 +126,8 @@ struct run {
     bool client_up;
     unsigned waiting; /* answers that the current phase still waits for */
 
-    int64_t t0_ns; /* of the load, controller's clock */
+    int64_t prepare_ns; /* when prepare began */
+    int64_t t0_ns;      /* of the load, controller's clock */
     struct result result;
     bool recorded, scored, sealed; /* recorded: there was a record */
     bool left_behind;              /* an undo failed */

@@ -29,6 +29,7 @@ struct fixture {
     unsigned lost;       /* events that the verdict takes for a lost agent */
     unsigned reasons;
     char code[32], lost_text[256]; /* of the last reason */
+    char note[512];                /* the last */
     char folder[32];
     bool answered, closed;
     int answer;
@@ -45,6 +46,8 @@ static void take(struct vt_sink *sink, const struct vt_event *event)
         f->lost++;
         vt_text_copy(f->lost_text, sizeof(f->lost_text), event->text);
     }
+    if (event->type == VT_EVENT_NOTE)
+        vt_text_copy(f->note, sizeof(f->note), event->text);
     if (event->type == VT_EVENT_VERDICT) {
         f->reasons++;
         vt_text_copy(f->code, sizeof(f->code), event->series);
@@ -174,6 +177,7 @@ static int set_up(void **state)
     assert_int_equal(vt_loop_init(&run->loop, NULL), 0);
     assert_int_equal(vir_loop_init(&run->loop, NULL), 0);
     assert_int_equal(vt_timer_init(&run->lost_timer, &run->loop, run_lost_ask, run, NULL), 0);
+    assert_int_equal(vt_timer_init(&run->phase_timer, &run->loop, NULL, run, NULL), 0);
     assert_int_equal(host_open(&run->loop, &settings, on_done, f, &run->host, NULL), 0);
     wait_for(f, &f->answered);
     assert_int_equal(vt_ca_open(f->folder, &run->ca, NULL), 0);
@@ -190,6 +194,7 @@ static int tear_down(void **state)
 
     phases_close(&f->run.phases);
     vt_timer_close(&f->run.lost_timer, NULL);
+    vt_timer_close(&f->run.phase_timer, NULL);
     host_close(f->run.host, on_closed, f);
     wait_for(f, &f->closed);
     hub_close(f->run.hub, on_closed, f);
@@ -312,6 +317,25 @@ static void step_that_fails_by_a_lost_agent_is_one_reason(void **state)
     run_lost_settle(&f->run);
     assert_int_equal(f->lost, 0);
     assert_int_equal(f->reasons, 0);
+}
+
+/* Who is waited for is told while it lasts, and only then. */
+static void prepare_tells_who_is_waited_for(void **state)
+{
+    struct fixture *f = *state;
+
+    enter(f, "prepare");
+    start_vm(f);
+    lose_link(f); /* its answer does not come */
+    ask_to_prepare(f);
+    f->run.phase_timer.fire(&f->run.phase_timer, f->run.prepare_ns + 5 * VT_NS_PER_S);
+    assert_string_equal(f->note, "preparing for 5 s: web-7 is not prepared");
+    f->note[0] = '\0';
+    phases_done(&f->run.phases, NULL);
+    while (phases_in(&f->run.phases, "prepare"))
+        uv_run(&f->run.loop.uv, UV_RUN_NOWAIT);
+    f->run.phase_timer.fire(&f->run.phase_timer, f->run.prepare_ns + 10 * VT_NS_PER_S);
+    assert_string_equal(f->note, "");
 }
 
 static void step_that_fails_by_itself_fails_prepare(void **state)
@@ -482,6 +506,7 @@ int main(void)
         T(step_that_fails_by_the_end_is_one_reason),
         T(step_that_fails_by_a_lost_agent_is_one_reason),
         T(step_that_fails_by_itself_fails_prepare),
+        T(prepare_tells_who_is_waited_for),
         T(failed_run_leaves_a_link_undecided),
         T(end_after_the_link_is_one_reason),
         T(link_after_the_end_is_one_reason),
