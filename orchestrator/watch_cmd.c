@@ -10,8 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <termios.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "orchestrator/command.h"
@@ -28,6 +30,8 @@ struct follower {
     struct watch_terminal terminal;
     struct watch_view view;
     struct state state;
+    char what[256]; /* of the hello: spec, tiles, load, preset */
+    bool named;     /* that was said, with where the run is now */
     bool json, attach;
     bool ended; /* the run has said its last word */
     int code;
@@ -65,6 +69,40 @@ static int take_end(struct follower *f, const json_t *message, struct vt_error *
     return 0;
 }
 
+static int take_hello(struct follower *f, const json_t *message, struct vt_error *err)
+{
+    const char *what = "";
+    int r = vt_json_get_int(message, "start_ns", 0, INT64_MAX, &f->terminal.start_ns, err);
+
+    if (r == 0)
+        r = vt_json_opt_string(message, "what", &what, err);
+    if (r == 0)
+        vt_text_copy(f->what, sizeof(f->what), what);
+    return r;
+}
+
+/* For who comes late: what the run is, and where it is now. */
+static void name_run(struct follower *f)
+{
+    char text[512];
+    const struct vt_event event = {
+        .type = VT_EVENT_NOTE,
+        .time_ns = f->terminal.start_ns + f->view.elapsed_ns,
+        .text = text,
+    };
+    int n;
+
+    if (f->named || !f->view.phase[0])
+        return;
+    f->named = true;
+    n = snprintf(text, sizeof(text), "run %s: %s%sin %s", f->reader.run, f->what,
+                 f->what[0] ? "; " : "", f->view.phase);
+    if (f->view.left_ns >= 0 && n > 0 && (size_t)n < sizeof(text))
+        snprintf(text + n, sizeof(text) - (size_t)n, ", %.0f s of it left",
+                 (double)f->view.left_ns / (double)VT_NS_PER_S);
+    f->terminal.sink.take(&f->terminal.sink, &event);
+}
+
 static int take_message(struct follower *f, const json_t *message, struct vt_error *err)
 {
     struct vt_event event;
@@ -74,11 +112,13 @@ static int take_message(struct follower *f, const json_t *message, struct vt_err
     if (r < 0)
         return r;
     if (!strcmp(type, "hello"))
-        return vt_json_get_int(message, "start_ns", 0, INT64_MAX, &f->terminal.start_ns, err);
+        return take_hello(f, message, err);
     if (!strcmp(type, "end"))
         return take_end(f, message, err);
     if (!strcmp(type, "view")) {
         r = watch_view_read(message, &f->view, err);
+        if (r == 0)
+            name_run(f);
         if (r == 0)
             watch_terminal_show(&f->terminal, &f->view);
     } else if (watch_event_read(message, &event)) {
@@ -167,25 +207,55 @@ static int answer(struct follower *f, char key, struct vt_error *err)
     }
 }
 
-/* 1: detach. Another Ctrl-C is that too. */
-static int ask(struct follower *f, int signals, struct vt_error *err)
+/* One key without Enter, which nobody sees; what would end or stop this process meanwhile is a key
+ * like any other, but for Ctrl-C. False: this terminal gives lines. */
+static bool begin_keys(struct termios *ret_before)
+{
+    struct termios keys;
+
+    if (tcgetattr(STDIN_FILENO, ret_before) < 0)
+        return false;
+    keys = *ret_before;
+    keys.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+    keys.c_cc[VQUIT] = keys.c_cc[VSUSP] = _POSIX_VDISABLE;
+    keys.c_cc[VMIN] = 1;
+    keys.c_cc[VTIME] = 0;
+    return tcsetattr(STDIN_FILENO, TCSAFLUSH, &keys) == 0;
+}
+
+/* 0: nothing came in time. The key, or 'd' for Ctrl-C and where nobody can answer any more. */
+static char read_key(int signals)
 {
     struct pollfd fds[] = {{.fd = STDIN_FILENO, .events = POLLIN},
                            {.fd = signals, .events = POLLIN}};
     char text[64] = "";
 
+    if (poll(fds, VT_COUNT(fds), QUESTION_MS) <= 0)
+        return '\0';
+    if (fds[1].revents || read(STDIN_FILENO, text, sizeof(text) - 1) <= 0)
+        return 'd';
+    return text[0] ? text[0] : '\n';
+}
+
+/* 1: detach. Another Ctrl-C is that too. */
+static int ask(struct follower *f, int signals, struct vt_error *err)
+{
+    struct termios before;
+    bool keys;
+    char key;
+
     watch_terminal_clear(&f->terminal);
     printf("run %s: d detach, s stop in order and seal, n stop now, Enter go on: ", f->reader.run);
     fflush(stdout);
-    if (poll(fds, VT_COUNT(fds), QUESTION_MS) <= 0) {
+    keys = begin_keys(&before);
+    key = read_key(signals);
+    if (keys)
+        tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
+    if (key == '\0')
         puts("going on");
-        return 0;
-    }
-    if (fds[1].revents || read(STDIN_FILENO, text, sizeof(text) - 1) <= 0) {
-        putchar('\n');
-        return 1;
-    }
-    return answer(f, text[0], err);
+    else if (keys)
+        printf("%c\n", key > ' ' && key <= '~' ? key : ' ');
+    return answer(f, key, err);
 }
 
 /* 1: the user leaves. */

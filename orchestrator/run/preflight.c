@@ -57,8 +57,16 @@ static int load_recipients(struct run *run, struct vt_error *err)
     return ret;
 }
 
+void run_describe(const struct run *run, char *text, size_t size)
+{
+    snprintf(text, size, "spec %s, %lld tile%s, load %g, preset %s", run->spec.name,
+             (long long)run->settings.tiles, run->settings.tiles == 1 ? "" : "s",
+             (double)run->settings.load / 1e6, run->preset->name);
+}
+
 static int start_plan(struct run *run, struct vt_error *err)
 {
+    char what[256];
     int ret = choose_host(run, err);
 
     if (ret == 0)
@@ -70,11 +78,9 @@ static int start_plan(struct run *run, struct vt_error *err)
     ret = run_plan(run, err);
     if (ret < 0)
         return ret;
-    run_note(run, VT_LEVEL_INFO,
-             "run %s: spec %s, %lld tile%s, load %g, preset %s, seed %llu, host %s", run->id,
-             run->spec.name, (long long)run->settings.tiles, run->settings.tiles == 1 ? "" : "s",
-             (double)run->settings.load / 1e6, run->preset->name, (unsigned long long)run->seed,
-             run->uri);
+    run_describe(run, what, sizeof(what));
+    run_note(run, VT_LEVEL_INFO, "run %s: %s, seed %llu, host %s", run->id, what,
+             (unsigned long long)run->seed, run->uri);
     phases_done(&run->phases, NULL);
     return 0;
 }

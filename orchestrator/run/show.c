@@ -156,8 +156,12 @@ int show_open(struct run *run, int detach_fd, struct vt_error *err)
 int show_listen(struct run *run, struct vt_error *err)
 {
     struct show *show = run->show;
-    int ret = watch_server_open(&run->loop, run->folder, run->id, show->board.start_ns,
-                                on_reader_interrupt, run, &show->server, err);
+    char what[256];
+    int ret;
+
+    run_describe(run, what, sizeof(what));
+    ret = watch_server_open(&run->loop, run->folder, run->id, what, show->board.start_ns,
+                            on_reader_interrupt, run, &show->server, err);
 
     if (ret == 0)
         vt_bus_add(&run->bus, watch_server_sink(show->server));

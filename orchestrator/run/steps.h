@@ -16,6 +16,9 @@ extern const struct phase run_phase_plan, run_phase_preflight, run_phase_open, r
     run_phase_deploy, run_phase_tune_live, run_phase_prepare, run_phase_ramp, run_phase_warm,
     run_phase_measure, run_phase_drain, run_phase_check, run_phase_score, run_phase_seal;
 
+/* preflight.c: "spec web, 2 tiles, load 0.05, preset smoke". */
+void run_describe(const struct run *run, char *text, size_t size);
+
 /* open.c: what differs between the hosts that a run can have. */
 struct run_place {
     bool (*is)(const char *uri);

@@ -29,7 +29,7 @@ struct watch_server {
     struct vt_sink sink;
     uv_pipe_t pipe;
     uv_timer_t patience;
-    char run[16];
+    char run[16], what[256];
     int64_t start_ns;
     void (*interrupt)(void *ctx, bool now);
     void *ctx;
@@ -172,12 +172,13 @@ static void keep(struct watch_server *server, const char *data, size_t len)
 static void greet(struct reader *reader)
 {
     struct watch_server *server = reader->server;
-    VT_AUTO_BUF struct vt_buf hello = VT_BUF_INIT(1024);
+    VT_AUTO_BUF struct vt_buf hello = VT_BUF_INIT(4096);
     unsigned n = server->nlatest < LATEST_MAX ? server->nlatest : LATEST_MAX;
     struct vt_json w;
 
     vt_json_message(&w, &hello, "hello");
     vt_json_string(&w, "run", server->run);
+    vt_json_string(&w, "what", server->what);
     vt_json_int(&w, "pid", getpid());
     vt_json_int(&w, "start_ns", server->start_ns);
     vt_json_end(&w);
@@ -387,9 +388,9 @@ static int listen_at(struct watch_server *server, const char *folder, struct vt_
     return 0;
 }
 
-int watch_server_open(struct vt_loop *loop, const char *folder, const char *run, int64_t start_ns,
-                      void (*interrupt)(void *ctx, bool now), void *ctx, struct watch_server **ret,
-                      struct vt_error *err)
+int watch_server_open(struct vt_loop *loop, const char *folder, const char *run, const char *what,
+                      int64_t start_ns, void (*interrupt)(void *ctx, bool now), void *ctx,
+                      struct watch_server **ret, struct vt_error *err)
 {
     struct watch_server *server = calloc(1, sizeof(*server));
     int r;
@@ -403,6 +404,7 @@ int watch_server_open(struct vt_loop *loop, const char *folder, const char *run,
                                     .nhandles = 2,
                                     .line = VT_BUF_INIT(WATCH_LINE_BYTES)};
     vt_text_copy(server->run, sizeof(server->run), run);
+    vt_text_copy(server->what, sizeof(server->what), what);
     uv_pipe_init(&loop->uv, &server->pipe, 0);
     uv_timer_init(&loop->uv, &server->patience);
     server->pipe.data = server->patience.data = server;

@@ -27,10 +27,10 @@
 struct watch_server;
 
 /* folder: where the socket is made; it must be short-lived as the run is, and it removes the file.
- * start_ns: what times are shown from. interrupt may be NULL. */
-int watch_server_open(struct vt_loop *loop, const char *folder, const char *run, int64_t start_ns,
-                      void (*interrupt)(void *ctx, bool now), void *ctx, struct watch_server **ret,
-                      struct vt_error *err);
+ * what: the run in a few words. start_ns: what times are shown from. interrupt may be NULL. */
+int watch_server_open(struct vt_loop *loop, const char *folder, const char *run, const char *what,
+                      int64_t start_ns, void (*interrupt)(void *ctx, bool now), void *ctx,
+                      struct watch_server **ret, struct vt_error *err);
 struct vt_sink *watch_server_sink(struct watch_server *server);
 /* Once a second, to those who want views. */
 void watch_server_show(struct watch_server *server, const struct watch_view *view);

@@ -65,7 +65,7 @@ def main():
     at = session.wait_for(rb"\] [a-z-]+ .*\n", at)
     session.say(b"\x03")
     at = session.wait_for(rb"d detach.*go on: ", at)
-    session.say(b"s\n")
+    session.say(b"s")
     at = session.wait_for(rb"interrupted from another terminal: ending in order", at)
     session.wait_for(rb"archive: ", at, 120)
     after = termios.tcgetattr(session.fd)

@@ -48,9 +48,9 @@ static int set_up(void **state)
     assert_int_equal(mkdir(site->runtime, 0700), 0);
     assert_int_equal(mkdir(site->folder, 0700), 0);
     assert_int_equal(vt_loop_init(&site->loop, NULL), 0);
-    assert_int_equal(
-        watch_server_open(&site->loop, site->folder, RUN, 5, interrupt, site, &site->server, NULL),
-        0);
+    assert_int_equal(watch_server_open(&site->loop, site->folder, RUN, "spec web, 2 tiles", 5,
+                                       interrupt, site, &site->server, NULL),
+                     0);
     *state = site;
     return 0;
 }
@@ -141,7 +141,7 @@ static void readers_get_what_they_asked_for(void **state)
     note(site, "before anybody came");
     open_reader(site, &people, false);
     open_reader(site, &program, true);
-    expect_line(&people, "hello", "\"run\":\"" RUN "\"");
+    expect_line(&people, "hello", "\"run\":\"" RUN "\",\"what\":\"spec web, 2 tiles\"");
     expect_line(&program, "hello", "\"start_ns\":5");
     expect_line(&people, "note", "before anybody came");
     expect_line(&program, "note", "before anybody came");
