@@ -345,6 +345,18 @@ static void on_all_undone(void *ctx, size_t left, const struct vt_error *err)
         fail(clean, err);
 }
 
+/* What a run in the background said is all that tells how it died. */
+static void tell_log(const struct clean *clean, const struct dead_run *run)
+{
+    const char *file = strrchr(run->path, '/') + 1;
+    char path[VT_PATH_MAX + 64];
+
+    snprintf(path, sizeof(path), "%s/results/%.*s.log", clean->settings->state,
+             (int)state_journal_run(file), file);
+    if (access(path, F_OK) == 0)
+        say(clean, "kept %s: what the run said", path);
+}
+
 static void undo_journals(struct clean *clean)
 {
     const struct undo_context context = {
@@ -368,6 +380,7 @@ static void undo_journals(struct clean *clean)
             vt_error_errno(&err, VT_KIND_INFRA, errno, "remove %s", run->path);
             fail(clean, &err);
         }
+        tell_log(clean, run);
     }
 }
 

@@ -68,3 +68,19 @@ code=$(python3 "$(dirname "$0")/attach.py" "$vtile" "$run") || die "attach on a 
 wait_until 10 gone || die "the interrupted run does not end"
 "$vtile" results verify "$run" || die "verify of the interrupted run"
 nothing_left
+
+# Killed: who follows it is told what is left to do, and so does `vtile clean`.
+start
+"$vtile" watch >"$work/plain" 2>&1 &
+watcher=$!
+named() { grep -q "run $run: spec origin, 1 tile, load 1, preset [a-z]*; in [a-z-]*" "$work/plain"; }
+wait_until 60 named || die "watch does not name the run: $(cat "$work/plain")"
+kill -9 "$(holder)"
+code=0
+wait "$watcher" || code=$?
+[ "$code" -eq 4 ] || die "watch of a killed run: exit code $code"
+grep -q "run $run was killed and has no archive; .vtile clean. " "$work/plain" || die "watch does not say what to do: $(tail -n 3 "$work/plain")"
+"$vtile" clean >"$work/out" || die "clean after a kill: exit code $?"
+grep -qF "kept $VTILE_STATE/results/$run.log: " "$work/out" || die "clean does not say that it keeps the log"
+[ -s "$VTILE_STATE/results/$run.log" ] || die "the log is gone"
+nothing_left
