@@ -85,6 +85,8 @@ void archive_report_dispose(struct archive_report *report);
  * filled as far as it went, also on error. */
 int archive_verify(const char *path, const struct archive_trust *trust,
                    struct archive_report *report, struct vt_error *err);
+/* The same without a file, for who turns each bit of an archive or makes up millions of them
+ * (tests, fuzzers): a file for each takes eight times as long. */
 int archive_verify_memory(const void *data, size_t len, const struct archive_trust *trust,
                           struct archive_report *report, struct vt_error *err);
 /* Structure up to and with the manifest, signature and trust; parts are not read: for lists. */
