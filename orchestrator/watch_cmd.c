@@ -23,6 +23,7 @@
 #include "orchestrator/watch/reader.h"
 #include "orchestrator/watch/terminal.h"
 
+#define GREETING_MS 5000  /* a phase may keep a run's loop for seconds */
 #define QUESTION_MS 30000 /* the run's lines wait meanwhile, and its queue is bounded */
 
 struct follower {
@@ -147,17 +148,30 @@ static int take_line(struct follower *f, const char *line, size_t len, struct vt
     return r;
 }
 
-/* The connection has ended without a last word. Who is asked again answers, or is dead. */
+/* Who lives greets. That it can be connected to says little: a child that has not called exec yet
+ * holds what a dead run held. */
+static bool still_greets(const struct follower *f)
+{
+    struct watch_reader again;
+    bool greets = false;
+
+    if (watch_reader_open(&again, f->state.runtime, f->reader.run, false, NULL) == 0) {
+        struct pollfd fd = {.fd = again.fd, .events = POLLIN};
+
+        greets = poll(&fd, 1, GREETING_MS) > 0 && watch_reader_fill(&again, NULL) > 0;
+    }
+    watch_reader_close(&again);
+    return greets;
+}
+
+/* The connection has ended without a last word. */
 static int tell_silence(const struct follower *f, struct vt_error *err)
 {
     const char *run = f->reader.run;
     char archive[VT_PATH_MAX + 64];
-    struct watch_reader again;
-    bool goes_on = watch_reader_open(&again, f->state.runtime, run, false, NULL) == 0;
 
-    watch_reader_close(&again);
     snprintf(archive, sizeof(archive), "%s/results/%s" ARCHIVE_SUFFIX, f->state.folder, run);
-    if (goes_on)
+    if (still_greets(f))
         return vt_error_set(err, VT_KIND_INFRA, -EPIPE,
                             "this terminal was too slow for run %s, which goes on; `vtile watch "
                             "%s` follows it again",
@@ -245,9 +259,9 @@ static int ask(struct follower *f, int signals, struct vt_error *err)
     char key;
 
     watch_terminal_clear(&f->terminal);
+    keys = begin_keys(&before); /* before the question: an answer may come at once */
     printf("run %s: d detach, s stop in order and seal, n stop now, Enter go on: ", f->reader.run);
     fflush(stdout);
-    keys = begin_keys(&before);
     key = read_key(signals);
     if (keys)
         tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);

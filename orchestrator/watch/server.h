@@ -7,9 +7,9 @@
  * Lines of JSON, each with "v" and "type". A reader says first what it wants:
  *   {"v":1,"type":"watch","events":false}   notes, phases, agents, verdicts, a view a second
  *   {"v":1,"type":"watch","events":true}    every event, as --json prints it; no views
- * and gets a hello, the latest of those lines, what it asked for, and at last result and end. It
- * may say {"v":1,"type":"interrupt","now":false}: what Ctrl-C does in the run's terminal; now: what
- * a second one does.
+ * and gets a hello (which run it is), the latest of those lines, what it asked for, and at last
+ * result and end. It may say {"v":1,"type":"interrupt","now":false}: what Ctrl-C does in the run's
+ * terminal; now: what a second one does.
  */
 #ifndef VTILE_ORCHESTRATOR_WATCH_SERVER_H
 #define VTILE_ORCHESTRATOR_WATCH_SERVER_H

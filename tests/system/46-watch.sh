@@ -63,10 +63,18 @@ grep -q '"type":"result"' "$VTILE_STATE/results/$run.log" || die "the log has no
 nothing_left
 
 start
-code=$(python3 "$(dirname "$0")/attach.py" "$vtile" "$run") || die "attach on a terminal: $code"
+code=$(python3 "$(dirname "$0")/attach.py" "$vtile" "$run" s) || die "attach on a terminal: $code"
 [ "$code" -eq 130 ] || die "attach ends with $code, not with the run's 130"
 wait_until 10 gone || die "the interrupted run does not end"
 "$vtile" results verify "$run" || die "verify of the interrupted run"
+nothing_left
+
+# Stopped at once: there is no archive, and that is said.
+start
+code=$(python3 "$(dirname "$0")/attach.py" "$vtile" "$run" n) || die "attach, stop now: $code"
+[ "$code" -eq 130 ] || die "attach, stop now: exit code $code"
+wait_until 10 gone || die "the run that was stopped at once does not end"
+[ ! -e "$VTILE_STATE/results/$run.vtar" ] || die "a run that was stopped at once has an archive"
 nothing_left
 
 # Killed: who follows it is told what is left to do, and so does `vtile clean`.
@@ -79,7 +87,8 @@ kill -9 "$(holder)"
 code=0
 wait "$watcher" || code=$?
 [ "$code" -eq 4 ] || die "watch of a killed run: exit code $code"
-grep -q "run $run was killed and has no archive; .vtile clean. " "$work/plain" || die "watch does not say what to do: $(tail -n 3 "$work/plain")"
+grep -q "run $run was killed and has no archive; .vtile clean. " "$work/plain" ||
+    die "watch does not say what to do: $(tail -n 3 "$work/plain")"
 "$vtile" clean >"$work/out" || die "clean after a kill: exit code $?"
 grep -qF "kept $VTILE_STATE/results/$run.log: " "$work/out" || die "clean does not say that it keeps the log"
 [ -s "$VTILE_STATE/results/$run.log" ] || die "the log is gone"

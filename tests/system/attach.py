@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""attach.py VTILE RUN: `vtile attach` on a terminal of 80x24: Ctrl-C, "go on", Ctrl-C again, "stop in order". Prints
-the exit code; 1 where the terminal was left otherwise than it was found."""
+"""attach.py VTILE RUN s|n: `vtile attach` on a terminal of 80x24: Ctrl-C, "go on", Ctrl-C again, then that key alone,
+"stop in order" or "stop now". Prints the exit code; 1 where the terminal was left otherwise than it was found."""
 import fcntl
 import os
 import pty
@@ -65,9 +65,12 @@ def main():
     at = session.wait_for(rb"\] [a-z-]+ .*\n", at)
     session.say(b"\x03")
     at = session.wait_for(rb"d detach.*go on: ", at)
-    session.say(b"s")
+    session.say(sys.argv[3].encode())
     at = session.wait_for(rb"interrupted from another terminal: ending in order", at)
-    session.wait_for(rb"archive: ", at, 120)
+    if sys.argv[3] == "n":
+        session.wait_for(rb"no archive: it was told to stop at once, and the record was removed", at, 120)
+    else:
+        session.wait_for(rb"archive: ", at, 120)
     after = termios.tcgetattr(session.fd)
     code = session.end()
     if before != after or b"\x1b[?" in session.seen:
