@@ -3,7 +3,7 @@
  * image: what guests boot. Four parts, each in a folder of the cache named by the SHA-256 of all
  * that went into it, so that a part made from something else can never serve:
  *   packages  erofs of Debian packages, made by mmdebstrap from this machine's own apt set-up;
- *             keyed by the resolved versions and the recipe
+ *             keyed by the resolved versions, the recipe and what roles add to it
  *   kernel    vmlinux (PVH) and modules from the kernel's package; keyed by its version
  *   initrd    vtile-init and the modules; keyed by kernel and vtile-init
  *   roles     erofs of vtile-agent and role files; keyed by their content; a second to build

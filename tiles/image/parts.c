@@ -20,6 +20,9 @@
 #define FORMAT "1"
 
 #define ROLES_PREFIX "tiles/roles/"
+#define ROLE_NAME_MAX 64
+/* Of a role's files, what packages.sh runs in the root of the packages. */
+#define ROLE_RECIPE "image.sh"
 #define PROGRAM_BYTES_MAX (256u << 20)
 #define MKFS_TIMEOUT_NS (5 * 60 * VT_NS_PER_S)
 /* The unpacked root and the image beside it; the present list needs 0.3 GiB. */
@@ -78,12 +81,56 @@ static int kernel_make(const struct image_work *work, const char *folder, struct
     return r < 0 ? r : image_cache_remove(tree, err);
 }
 
+/* "tiles/roles/web/files/nginx.conf.in" -> "web", "nginx.conf.in". */
+static bool role_file(const char *path, char *role, size_t size, const char **ret_file)
+{
+    const char *name = path + strlen(ROLES_PREFIX), *slash;
+
+    if (strncmp(path, ROLES_PREFIX, strlen(ROLES_PREFIX)) != 0)
+        return false;
+    slash = strchr(name, '/');
+    if (!slash || strncmp(slash, "/files/", 7) != 0 || (size_t)(slash - name) >= size)
+        return false;
+    memcpy(role, name, (size_t)(slash - name));
+    role[slash - name] = '\0';
+    *ret_file = slash + 7;
+    return true;
+}
+
 /* Packages. */
+
+/* The i-th of the embedded files, where it is a role's recipe. */
+static bool role_recipe(size_t i, char *role, size_t size)
+{
+    const char *file;
+
+    return role_file(tiles_embedded[i].path, role, size, &file) && !strcmp(file, ROLE_RECIPE);
+}
+
+static int stage_role_recipes(const char *folder, struct vt_error *err)
+{
+    char role[ROLE_NAME_MAX], path[VT_PATH_MAX], recipes[VT_PATH_MAX];
+    int r = join(recipes, sizeof recipes, folder, "recipes", err);
+
+    if (r == 0)
+        r = make_folder(recipes, err);
+    for (size_t i = 0; r == 0 && i < tiles_embedded_count; i++) {
+        const struct tiles_embedded_file *e = &tiles_embedded[i];
+
+        if (!role_recipe(i, role, sizeof role))
+            continue;
+        r = join(path, sizeof path, recipes, role, err);
+        if (r == 0)
+            r = image_file_write(path, e->data, (size_t)(e->end - e->data), 0644, err);
+    }
+    return r;
+}
 
 static void packages_key(const struct image_work *work, struct image_digest *digest)
 {
     const struct vt_buf *versions = &work->resolution.versions;
     const char *line = versions->data ? versions->data : "";
+    char role[ROLE_NAME_MAX];
 
     for (size_t i = 0; i < work->resolution.wanted.count; i++)
         image_digest_add_text(digest, "package", work->resolution.wanted.names[i]);
@@ -96,6 +143,11 @@ static void packages_key(const struct image_work *work, struct image_digest *dig
         line += len + (line[len] == '\n');
     }
     image_digest_add_text(digest, "recipe", image_recipe("packages.sh"));
+    for (size_t i = 0; i < tiles_embedded_count; i++)
+        if (role_recipe(i, role, sizeof role)) {
+            image_digest_add_text(digest, "role", role);
+            image_digest_add_text(digest, "role's recipe", tiles_embedded[i].data);
+        }
 }
 
 static int packages_make(const struct image_work *work, const char *folder, struct vt_error *err)
@@ -112,6 +164,8 @@ static int packages_make(const struct image_work *work, const char *folder, stru
                             "%s has less than 1 GiB free (VTILE_CACHE chooses another place)",
                             work->cache.folder);
     r = join(log, sizeof log, work->cache.folder, "packages.log", err);
+    if (r == 0)
+        r = stage_role_recipes(folder, err);
     if (r < 0)
         return r;
     args[n++] = folder;
@@ -145,25 +199,9 @@ static int initrd_make(const struct image_work *work, const char *folder, struct
 
 /* Roles. */
 
-/* "tiles/roles/web/files/nginx.conf.in" -> "web", "nginx.conf.in". */
-static bool role_file(const char *path, char *role, size_t size, const char **ret_file)
-{
-    const char *name = path + strlen(ROLES_PREFIX), *slash;
-
-    if (strncmp(path, ROLES_PREFIX, strlen(ROLES_PREFIX)) != 0)
-        return false;
-    slash = strchr(name, '/');
-    if (!slash || strncmp(slash, "/files/", 7) != 0 || (size_t)(slash - name) >= size)
-        return false;
-    memcpy(role, name, (size_t)(slash - name));
-    role[slash - name] = '\0';
-    *ret_file = slash + 7;
-    return true;
-}
-
 static void roles_key(const struct image_work *work, struct image_digest *digest)
 {
-    char role[64];
+    char role[ROLE_NAME_MAX];
     const char *file;
 
     image_digest_add_file(digest, "agent", work->agent);
@@ -185,7 +223,7 @@ static int copy_program(const char *from, const char *to, struct vt_error *err)
 
 static int stage_role_files(const char *root, struct vt_error *err)
 {
-    char role[64], path[VT_PATH_MAX], relative[VT_PATH_MAX];
+    char role[ROLE_NAME_MAX], path[VT_PATH_MAX], relative[VT_PATH_MAX];
     const char *file;
     int r = 0;
 

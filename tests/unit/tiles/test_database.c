@@ -18,11 +18,32 @@
 #include "base/scope.h"
 #include "tests/unit/tiles/shop.h"
 #include "tiles/roles/app/goods.h"
+#include "tiles/roles/database/cluster.h"
 #include "tiles/roles/database/postgres.h"
 #include "tiles/roles/registry.h"
 
 static struct shop shop;
 static bool present;
+
+static void run(const char *script)
+{
+    const char *const argv[] = {"sh", "-euc", script, NULL};
+    struct vt_error err = VT_ERROR_INIT;
+
+    if (vt_proc_run(argv, NULL, 60 * VT_NS_PER_S, &err) < 0)
+        fail_msg("%s: %s", script, err.text);
+}
+
+/* The role's files as in an image, with the cluster that its recipe makes. (test_app has none.) */
+static void make_files(void)
+{
+    char script[1024];
+
+    snprintf(script, sizeof script, "cp -r %s %s/files; sh %s/image.sh %s/files",
+             shop.database_files, shop.dir, shop.database_files, shop.dir);
+    run(script);
+    snprintf(shop.database_files, sizeof shop.database_files, "%s/files", shop.dir);
+}
 
 static int set_up(void **state)
 {
@@ -30,6 +51,7 @@ static int set_up(void **state)
     present = shop_present();
     if (present) {
         shop_init(&shop, 4 << 20, 2);
+        make_files();
         shop_start(&role_database_guest, &shop.database);
     }
     return 0;
@@ -48,6 +70,45 @@ static json_int_t number_of(unsigned tile, const char *query)
     VT_AUTO_FREE char *text = shop_query(&shop, tile, query);
 
     return strtoll(text, NULL, 10);
+}
+
+/* Whatever a killed one has left, the copy is the image's cluster with its modes and owners. */
+static void test_cluster(void **state)
+{
+    (void)state;
+    struct postgres_paths paths;
+    struct vt_error err = VT_ERROR_INIT;
+    char data_dir[128], script[1024];
+    struct role_guest guest;
+
+    if (!present)
+        skip();
+    guest = shop.database;
+    guest.data_dir = data_dir;
+    snprintf(data_dir, sizeof data_dir, "%s/other", shop.dir);
+    snprintf(
+        script, sizeof script,
+        "cd %s; mkdir -p other/postgres/base/7 other/cluster; echo 14 >other/postgres/PG_VERSION",
+        shop.dir);
+    run(script);
+    assert_int_equal(postgres_paths(&guest, &paths, &err), 0);
+    if (cluster_lay(&guest, &paths, &err) < 0)
+        fail_msg("%s", err.text);
+    snprintf(script, sizeof script,
+             "cd %s; [ \"$(ls other)\" = postgres ]; diff -r files/cluster other/postgres\n"
+             "list() { (cd $1; find . -printf '%%m %%u %%g %%p\\n' | sort); }\n"
+             "[ \"$(list files/cluster)\" = \"$(list other/postgres)\" ]\n"
+             "[ \"$(stat -c '%%a %%U' other/postgres)\" = '700 postgres' ]",
+             shop.dir);
+    run(script);
+    /* A server that has just begun; nobody is asked yet. */
+    assert_int_equal(role_database_guest.ready(&guest, &err), -EAGAIN);
+    snprintf(script, sizeof script,
+             "cd %s; : >other/postgres/postmaster.pid; ln -s /etc files/cluster/link", shop.dir);
+    run(script);
+    assert_int_equal(role_database_guest.ready(&guest, &err), -EAGAIN);
+    assert_int_equal(cluster_lay(&guest, &paths, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "files/cluster/link"));
 }
 
 /* All items of both tiles, by the formulas of goods.c; a page at the end goes on at the front. */
@@ -291,6 +352,7 @@ int main(void)
         cmocka_unit_test(test_items),      cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_rights),     cmocka_unit_test(test_transactions),
         cmocka_unit_test(test_concurrent), cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_cluster),
     };
 
     return cmocka_run_group_tests_name("database", tests, set_up, tear_down);

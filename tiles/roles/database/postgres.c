@@ -15,11 +15,11 @@
 #include "base/proc.h"
 #include "base/scope.h"
 #include "tiles/roles/app/goods.h"
+#include "tiles/roles/database/cluster.h"
 #include "tiles/roles/template.h"
 
-/* An emulated guest that shares its CPUs with others; the work itself takes a second. */
-#define INITDB_TIMEOUT_NS (300 * VT_NS_PER_S)
 #define LOAD_TIMEOUT_NS (3600 * VT_NS_PER_S)
+#define COMMANDS_BYTES_MAX (1U << 20)
 
 /* Rows of a MiB of contents, tables and indexes together (measured with 32 MiB: see
  * tests/unit/tiles/test_database.c). The 1000 items and the empty schema take 0.6 MiB a tile
@@ -112,25 +112,6 @@ int postgres_fill_sql(const struct role_guest *guest, const char *name, unsigned
 
 /* --- making a cluster --- */
 
-static int run_as_user(const char *const *argv, const char *stdin_path, int64_t timeout_ns,
-                       struct vt_error *err)
-{
-    const char *as_user[POSTGRES_ARGS_MAX];
-    struct vt_proc_spec spec = VT_PROC_SPEC_INIT;
-    VT_AUTO_CLOSE int fd = -1;
-
-    postgres_as_user(argv, as_user);
-    spec.argv = as_user;
-    spec.own_group = true;
-    if (stdin_path) {
-        fd = open(stdin_path, O_RDONLY | O_CLOEXEC);
-        if (fd < 0)
-            return vt_error_errno(err, VT_KIND_INFRA, errno, "open %s", stdin_path);
-        spec.stdin_fd = fd;
-    }
-    return vt_proc_run_spec(&spec, NULL, timeout_ns, -1, err);
-}
-
 /* A server of one user and no network reads the commands: half the start-ups of loading through a
  * server. It ends at the first error. Small in memory and log: the smallest guests hold both the
  * server and what it writes in 128 MiB. */
@@ -157,54 +138,52 @@ static int load(const struct postgres_paths *paths, const char *file, struct vt_
                                 "shared_buffers=16MB",
                                 "postgres",
                                 NULL};
-    int ret = run_as_user(argv, file, LOAD_TIMEOUT_NS, err);
+    const char *as_user[POSTGRES_ARGS_MAX];
+    struct vt_proc_spec spec = VT_PROC_SPEC_INIT;
+    VT_AUTO_CLOSE int fd = open(file, O_RDONLY | O_CLOEXEC);
+    int ret;
 
+    if (fd < 0)
+        return vt_error_errno(err, VT_KIND_INFRA, errno, "open %s", file);
+    postgres_as_user(argv, as_user);
+    spec.argv = as_user;
+    spec.own_group = true;
+    spec.stdin_fd = fd;
+    ret = vt_proc_run_spec(&spec, NULL, LOAD_TIMEOUT_NS, -1, err);
     return ret < 0 ? vt_error_wrap(err, "load %s", file) : 0;
 }
 
-static int make_empty(const struct postgres_paths *paths, struct vt_error *err)
+/* Adds a file of commands, filled in for a tile. */
+static int add_commands(const struct role_guest *guest, const char *name, unsigned tile,
+                        const char *path, struct vt_buf *commands, struct vt_error *err)
 {
-    const char *const rm[] = {"rm", "-rf", "--", paths->data, NULL};
-    const char *const initdb[] = {
-        POSTGRES_BIN "/initdb", "-D", paths->data, "--no-sync",       "-E", "UTF8",
-        "--no-locale",          "-A", "trust",     "--wal-segsize=1", "-U", POSTGRES_USER,
-        "--no-instructions",    NULL};
-    int ret = vt_proc_run(rm, NULL, INITDB_TIMEOUT_NS, err);
+    VT_AUTO_BUF struct vt_buf filled = VT_BUF_INIT(TEMPLATE_BYTES_MAX);
+    int ret = postgres_fill_sql(guest, name, tile, NULL, path, err);
 
     if (ret == 0)
-        ret = vt_file_make_folders(paths->data, 0700, VT_KIND_INFRA, err);
-    if (ret == 0)
-        ret = postgres_give(paths->data, err);
-    if (ret == 0)
-        ret = run_as_user(initdb, NULL, INITDB_TIMEOUT_NS, err);
-    return ret < 0 ? vt_error_wrap(err, "make a cluster in %s", paths->data) : 0;
+        ret = vt_file_read(path, VT_KIND_INFRA, &filled, err);
+    if (ret < 0)
+        return ret;
+    vt_buf_add(commands, filled.data, filled.len);
+    vt_buf_adds(commands, "\n"); /* an empty line ends a command */
+    return vt_buf_check(commands, "commands for the database", err);
 }
 
-static int load_tile(const struct role_guest *guest, const struct postgres_paths *paths,
-                     unsigned tile, struct vt_error *err)
+/* All tiles at once: a start of the server costs as much as a tile's contents. */
+static int load_tiles(const struct role_guest *guest, const struct postgres_paths *paths,
+                      struct vt_error *err)
 {
     static const char *const files[] = {"schema.sql", "functions.sql"};
+    VT_AUTO_BUF struct vt_buf commands = VT_BUF_INIT((size_t)COMMANDS_BYTES_MAX);
     char path[POSTGRES_PATH_MAX + 32];
     int ret = 0;
 
-    for (size_t i = 0; ret == 0 && i < VT_COUNT(files); i++) {
-        snprintf(path, sizeof(path), "%s/%s", paths->run, files[i]);
-        ret = postgres_fill_sql(guest, files[i], tile, NULL, path, err);
-        if (ret == 0)
-            ret = load(paths, path, err);
-        unlink(path);
-    }
-    return ret;
-}
-
-static int drop_templates(const struct role_guest *guest, const struct postgres_paths *paths,
-                          struct vt_error *err)
-{
-    char path[POSTGRES_PATH_MAX + 32];
-    int ret;
-
-    snprintf(path, sizeof(path), "%s/begin.sql", paths->run);
-    ret = postgres_fill_sql(guest, "begin.sql", 0, NULL, path, err);
+    snprintf(path, sizeof(path), "%s/load.sql", paths->run);
+    for (unsigned i = 0; i < postgres_ntiles(guest); i++)
+        for (size_t f = 0; ret == 0 && f < VT_COUNT(files); f++)
+            ret = add_commands(guest, files[f], postgres_tile(guest, i), path, &commands, err);
+    if (ret == 0)
+        ret = vt_file_write(path, commands.data, commands.len, 0644, err);
     if (ret == 0)
         ret = load(paths, path, err);
     unlink(path);
@@ -226,11 +205,9 @@ static int make_last(const struct postgres_paths *paths, struct vt_error *err)
 int postgres_make(const struct role_guest *guest, const struct postgres_paths *paths,
                   struct vt_error *err)
 {
-    int ret = make_empty(paths, err);
+    int ret = cluster_lay(guest, paths, err);
 
     if (ret == 0)
-        ret = drop_templates(guest, paths, err);
-    for (unsigned i = 0; ret == 0 && i < postgres_ntiles(guest); i++)
-        ret = load_tile(guest, paths, postgres_tile(guest, i), err);
+        ret = load_tiles(guest, paths, err);
     return ret < 0 ? ret : make_last(paths, err);
 }
