@@ -103,5 +103,5 @@ GRANT USAGE ON SCHEMA tile@TILE@ TO app@TILE@;
 GRANT EXECUTE ON FUNCTION browse, purchase, manage, work_order TO app@TILE@;
 ALTER ROLE app@TILE@ SET search_path = tile@TILE@;
 
--- Its statistics too: nothing else makes them before the load comes.
-ANALYZE;
+-- Its statistics too: nothing else makes them before the load comes. Those of the catalogs are there.
+ANALYZE suppliers, items, customers, orders, lines, shipments, work_orders;
