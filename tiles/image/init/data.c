@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The data disk: blank it gets a file system, one of ours is repaired and mounted, anything else is
- * left alone. mke2fs writes the superblock last, so a disk on which it was killed is still blank
- * where it counts.
+ * What roles keep. The data disk: blank it gets a file system, one of ours is repaired and mounted,
+ * anything else is left alone. mke2fs writes the superblock last, so a disk on which it was killed
+ * is still blank where it counts.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -122,6 +122,21 @@ static void repair(const char *disk)
         init_die(0, "%s needs repair by hand: e2fsck ended with %d", disk, status);
 }
 
+static void make_data_dir(void)
+{
+    if (mkdir("/var/lib/vtile", 0755) < 0 && errno != EEXIST)
+        init_die(errno, "create /var/lib/vtile");
+    if (mkdir(IMAGE_DATA_DIR, 0755) < 0 && errno != EEXIST)
+        init_die(errno, "create " IMAGE_DATA_DIR);
+}
+
+void init_mount_memory(void)
+{
+    make_data_dir();
+    if (mount("data", IMAGE_DATA_DIR, "tmpfs", MS_NOSUID | MS_NODEV, "size=50%,mode=0755") < 0)
+        init_die(errno, "mount memory at " IMAGE_DATA_DIR);
+}
+
 void init_mount_data(const char *disk)
 {
     switch (look(disk)) {
@@ -136,10 +151,7 @@ void init_mount_data(const char *disk)
     case OTHER:
         init_die(0, "%s holds something that is not ours: left alone", disk);
     }
-    if (mkdir("/var/lib/vtile", 0755) < 0 && errno != EEXIST)
-        init_die(errno, "create /var/lib/vtile");
-    if (mkdir(IMAGE_DATA_DIR, 0755) < 0 && errno != EEXIST)
-        init_die(errno, "create " IMAGE_DATA_DIR);
+    make_data_dir();
     /* noinit_itable: zeroing what was left unwritten would go on while the load is measured. */
     if (mount(disk, IMAGE_DATA_DIR, "ext4", MS_NOSUID | MS_NODEV | MS_NOATIME, "noinit_itable") < 0)
         init_die(errno, "mount %s at " IMAGE_DATA_DIR, disk);

@@ -41,8 +41,10 @@ void init_load_data_modules(bool wanted);
 /* The block device whose serial is this; waits up to ten seconds for it to appear. */
 void init_find_disk(const char *serial, char path[INIT_DISK_PATH_MAX]);
 
-/* data.c: the data disk at IMAGE_DATA_DIR. */
+/* data.c: the data disk at IMAGE_DATA_DIR; or memory, not below the root's overlay, where each file
+ * has two inodes and each call goes two ways. */
 void init_mount_data(const char *disk);
+void init_mount_memory(void);
 
 /* identity.c: host name, machine id, hosts file. */
 void init_set_identity(const struct vt_confdisk *conf);

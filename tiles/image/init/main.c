@@ -88,6 +88,8 @@ int main(void)
     init_set_network(&conf);
     if (has_data)
         init_mount_data(data);
+    else
+        init_mount_memory();
     init_log("%s is up", conf.hostname);
     explicit_bzero(&conf, sizeof conf);
     init_supervise(config);
