@@ -44,9 +44,6 @@ static void job_done(struct worker_job *base)
     bool failed = job->err.code != 0;
     if (job->step == GUEST_START && !failed)
         failed = watch_children(&g->watch, &job->after, &job->err) < 0;
-    /* Until it serves, an emulated guest is better spared the work. */
-    if (job->step == GUEST_READY && !failed)
-        pulse_sample(&g->pulse);
     if (job->step == GUEST_CHECK && !failed && g->jobs.facts && g->jobs.state != JOBS_RUNNING)
         json_object_update(job->result, g->jobs.facts);
     if (g->uplink && job->stream)
@@ -120,6 +117,15 @@ static int take_config(struct guest *g, uint16_t stream, const json_t *params, s
     return 0;
 }
 
+static int take_sample(struct guest *g, uint16_t stream, const json_t *params, struct vt_error *err)
+{
+    (void)params;
+    (void)err;
+    uplink_reply(g->uplink, stream, NULL, NULL);
+    pulse_sample(&g->pulse);
+    return 0;
+}
+
 static int take_work(struct guest *g, uint16_t stream, const json_t *params, struct vt_error *err)
 {
     if (!g->role->guest->work)
@@ -160,8 +166,8 @@ static const struct {
     const char *op;
     int (*take)(struct guest *g, uint16_t stream, const json_t *params, struct vt_error *err);
 } calls[] = {
-    {"logs", take_logs},           {"config", take_config},     {"work", take_work},
-    {"work.stop", take_work_stop}, {"poweroff", take_poweroff},
+    {"logs", take_logs}, {"config", take_config},       {"sample", take_sample},
+    {"work", take_work}, {"work.stop", take_work_stop}, {"poweroff", take_poweroff},
 };
 
 static void on_call(void *ctx, uint16_t stream, const char *op, const json_t *params)

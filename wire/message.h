@@ -10,6 +10,7 @@
  *           check {}           facts for the record
  *           logs {max_bytes}   WIRE_LOG frames, then {"logs":[{name, bytes, cut}]}; with
  *                              kept.<role>.<tile>.bits where check has left such (roles/role.h)
+ *           sample {}          WIRE_SAMPLE frames each second from now on
  *           work {t0_ns: of the agent's clock, order: of tiles/load/jobs.h}   begins, answers {}
  *           work.stop {}       ends early; work.finished still comes
  *           poweroff {}        answers, then the guest ends

@@ -51,6 +51,7 @@ static void serves(struct run_vm *vm, const struct vt_error *err)
     vm->restarting = false;
     run_note(vm->run, VT_LEVEL_WARNING, "%s serves again, %.1f s after its emulator ended",
              vm->agent, (double)(vt_clock_now_ns() - vm->ended_ns) / VT_NS_PER_S);
+    run_samples_ask(vm);
     if (find_work(vm))
         run_resume_work(find_work(vm));
 }
@@ -144,4 +145,6 @@ void run_vm_came_back(struct run_vm *vm)
 {
     if (vm->restarting)
         run_prepare_guest(vm, serves);
+    else
+        run_samples_ask(vm);
 }

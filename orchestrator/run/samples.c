@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * samples: what the host does from ramp to drain. Where it is this machine it is sampled here each
- * second, by short reads; what libvirt alone knows is dear (3 to 7 ms a VM and group) and therefore
- * asked every five seconds, by the worker. One question at a time: while an answer is late, nothing
- * waits for it.
+ * samples: what the host and its guests do from ramp to drain. Guests sample themselves, once they
+ * are told to: deploying them is dear enough without. The host, where it is this machine, is
+ * sampled here each second, by short reads; what libvirt alone knows is dear (3 to 7 ms a VM and
+ * group) and therefore asked every five seconds, by the worker. One question at a time: while an
+ * answer is late, nothing waits for it.
  */
 #include <errno.h>
 #include <math.h>
@@ -25,6 +26,8 @@
 #define LIBVIRT_EVERY 5 /* samples */
 /* The heartbeat of a second, and as much again for its answer. */
 #define POLL_LATE_NS (2 * VT_NS_PER_S)
+
+#define GUEST_TIMEOUT_NS (10 * VT_NS_PER_S)
 
 struct run_samples {
     struct run *run;
@@ -186,6 +189,26 @@ static int open_sampler(struct run_samples *samples, struct vt_error *err)
     return ret;
 }
 
+static void guest_answered(void *ctx, const json_t *result, const struct vt_error *err)
+{
+    const struct run_vm *vm = ctx;
+
+    (void)result;
+    /* One that is on its way out has a reason of its own to come (lost.c, restart.c). */
+    if (err && vm->up && !vm->run->phases.undoing)
+        run_note(vm->run, VT_LEVEL_WARNING, "%s does not sample itself: %s", vm->agent, err->text);
+}
+
+void run_samples_ask(struct run_vm *vm)
+{
+    const struct run_samples *samples = vm->run->samples;
+
+    /* One that is not there is asked when it comes back. */
+    if (samples && samples->on && hub_is_up(vm->run->hub, vm->agent))
+        hub_call(vm->run->hub, vm->agent, "sample", NULL, GUEST_TIMEOUT_NS, guest_answered, vm,
+                 NULL);
+}
+
 int run_samples_start(struct run *run, struct vt_error *err)
 {
     struct run_samples *samples = calloc(1, sizeof(*samples));
@@ -202,6 +225,8 @@ int run_samples_start(struct run *run, struct vt_error *err)
     if (ret < 0)
         return ret;
     samples->on = true;
+    for (unsigned i = 0; i < run->nvms; i++)
+        run_samples_ask(&run->vms[i]);
     take(samples, vt_clock_now_ns());
     samples->next_ns = run->t0_ns - AHEAD_NS;
     return vt_timer_arm(&samples->timer, samples->next_ns, err);

@@ -121,9 +121,11 @@ void run_ask_config(struct run *run, bool end, void (*done)(struct run *run));
 /* "<prefix><who>.<name>" for each value of an answer. */
 void run_put_answer(struct run *run, const char *prefix, const char *who, const json_t *answer);
 
-/* samples.c: the host's samples from ramp to drain. Stop may be called at any time and more than
- * once; close comes before the loop ends. */
+/* samples.c: samples of the host from ramp to drain, and of guests, which are told to begin. Stop
+ * may be called at any time and more than once; close comes before the loop ends. */
 int run_samples_start(struct run *run, struct vt_error *err); /* T0 is known */
+/* Tells a guest that came back to begin, where others have; does no harm where it has itself. */
+void run_samples_ask(struct run_vm *vm);
 void run_samples_stop(struct run *run);
 void run_samples_close(struct run *run);
 

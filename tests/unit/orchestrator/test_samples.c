@@ -140,6 +140,7 @@ static int set_up(void **state)
     run->vms = calloc(1, sizeof(*run->vms));
     assert_non_null(run->vms);
     run->nvms = 1;
+    run->vms[0].run = run;
     run->vms[0].tile = 7;
     run->vms[0].role = &role;
     vt_text_copy(run->vms[0].agent, sizeof(run->vms[0].agent), "web-7");
