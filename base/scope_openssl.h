@@ -10,6 +10,7 @@
 #include <openssl/bn.h>
 #include <openssl/ec.h>
 #include <openssl/evp.h>
+#include <openssl/ssl.h>
 #include <openssl/x509.h>
 
 /* NOLINTBEGIN(bugprone-macro-parentheses): type stands where a type must */
@@ -25,6 +26,7 @@ VT_SCOPE_OPENSSL(cert, X509)
 VT_SCOPE_OPENSSL(request, X509_REQ)
 VT_SCOPE_OPENSSL(digest, EVP_MD_CTX)
 VT_SCOPE_OPENSSL(signature, ECDSA_SIG)
+VT_SCOPE_OPENSSL(tls, SSL_CTX)
 #undef VT_SCOPE_OPENSSL
 
 static inline void vt_scope_free_number(BIGNUM **number)

@@ -28,10 +28,11 @@ int command_host(int argc, char **argv, struct vt_error *err);
 int command_watch(int argc, char **argv, struct vt_error *err);
 int command_attach(int argc, char **argv, struct vt_error *err);
 int command_completion(int argc, char **argv, struct vt_error *err);
+int command_load(int argc, char **argv, struct vt_error *err);
 int command_clean(int argc, char **argv, struct vt_error *err);
 
 extern const struct settings_use run_use, results_use, image_use, host_use, watch_use, attach_use,
-    completion_use, clean_use;
+    completion_use, clean_use, load_use;
 
 /* In the order of --help. */
 extern const struct command commands[];

@@ -9,6 +9,8 @@ const struct command commands[] = {
     {"host", "show and check a host", command_host, &host_use},
     {"watch", "follow a run that goes on, from another terminal", command_watch, &watch_use},
     {"attach", "follow a run, end it, and get its exit code", command_attach, &attach_use},
+    {"load", "drive one URL, open or closed loop, and say how long it took", command_load,
+     &load_use},
     {"clean", "remove what dead runs left behind", command_clean, &clean_use},
     {"completion", "print a script that completes these commands", command_completion,
      &completion_use},

@@ -45,7 +45,8 @@ struct driver_target {
     unsigned tile;
     char address[46];
     uint16_t port;
-    char server_name[64]; /* checked against the certificate */
+    char server_name[256]; /* checked against the certificate */
+    const void *context;   /* the driver's own, which outlives its connections; NULL: of roles */
 };
 
 /* For plan: the expected response time and, in the load's share of the steps, a think time. */

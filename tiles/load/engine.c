@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tiles/load/engine.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/scope.h"
+#include "tiles/load/address.h"
 #include "tiles/load/engine_parts.h"
 
 #define CONNECTIONS_MAX 4096
@@ -340,25 +339,6 @@ static int check_config(const struct engine_config *config, struct vt_error *err
     return 0;
 }
 
-static int parse_address(const struct driver_target *target, struct sockaddr_storage *ret,
-                         struct vt_error *err)
-{
-    struct sockaddr_in *v4 = (struct sockaddr_in *)ret;
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)ret;
-
-    if (inet_pton(AF_INET, target->address, &v4->sin_addr) == 1) {
-        v4->sin_family = AF_INET;
-        v4->sin_port = htons(target->port);
-    } else if (inet_pton(AF_INET6, target->address, &v6->sin6_addr) == 1) {
-        v6->sin6_family = AF_INET6;
-        v6->sin6_port = htons(target->port);
-    } else {
-        return vt_error_set(err, VT_KIND_CONFIG, -EINVAL, "'%s' is not an IP address",
-                            target->address);
-    }
-    return 0;
-}
-
 static size_t acknowledged_bytes(const struct engine *e)
 {
     return (e->config.schedule->nsteps + 7) / 8;
@@ -415,7 +395,7 @@ int engine_new(struct vt_loop *loop, const struct engine_config *config,
     e->out = (struct vt_buf)VT_BUF_INIT(REQUEST_BYTES_MAX);
     if (config->tls)
         SSL_CTX_up_ref(config->tls);
-    code = parse_address(&config->target, &e->address, err);
+    code = load_parse_address(&config->target, &e->address, err);
     if (code == 0)
         code = recorder_init(&e->recorder, config->schedule, config->driver, config->load, err);
     if (code == 0)

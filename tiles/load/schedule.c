@@ -376,33 +376,50 @@ static int hash_steps(const struct schedule *schedule, uint8_t hash[32], struct 
                 : vt_error_set(err, VT_KIND_INFRA, -EIO, "hash of the schedule: OpenSSL failed");
 }
 
-static int draw_steps(struct draw *d, int64_t rate, const struct schedule_segment *segments,
-                      unsigned nsegments, struct schedule *schedule, struct vt_error *err)
+/* Of all segments, one behind the other. The caller's (free); NULL without memory. */
+static int64_t *all_instants(const struct draw *d, int64_t rate,
+                             const struct schedule_segment *segments, unsigned nsegments,
+                             size_t nsteps)
 {
-    VT_AUTO_FREE int64_t *instants = calloc(schedule->nsteps + 1, sizeof *instants);
+    int64_t *instants = calloc(nsteps + 1, sizeof *instants);
     int64_t from_ns = 0;
     size_t at = 0;
-    int code;
 
-    if (!instants)
-        return out_of_memory(d, err);
-    for (unsigned i = 0; i < nsegments; i++) {
+    for (unsigned i = 0; instants && i < nsegments; i++) {
         size_t n = (size_t)segment_count(rate, &segments[i]);
 
         draw_instants(d, &segments[i], i, from_ns, instants + at, n);
         from_ns += segments[i].length_ns;
         at += n;
     }
-    code = populate(d, rate, nsegments > 0 && segments[0].ramp ? segments[0].length_ns : 0, err);
+    return instants;
+}
+
+static int walk_sessions(struct draw *d, int64_t rate, const struct schedule_segment *segments,
+                         unsigned nsegments, const int64_t *instants, struct schedule *schedule,
+                         struct vt_error *err)
+{
+    int64_t ramp_ns = nsegments > 0 && segments[0].ramp ? segments[0].length_ns : 0;
+    int code = populate(d, rate, ramp_ns, err);
+
     if (code == 0)
         code = assign(d, instants, schedule->nsteps, schedule->steps, err);
     schedule->nsessions = d->next;
     return code;
 }
 
-int schedule_draw(const struct driver *driver, const struct spec_load *load, int64_t rate,
-                  const struct schedule_segment *segments, unsigned nsegments, uint64_t seed,
-                  const char *stream, struct schedule *ret, struct vt_error *err)
+static void each_apart(const int64_t *instants, struct schedule *schedule)
+{
+    for (size_t i = 0; i < schedule->nsteps; i++)
+        schedule->steps[i] = (struct driver_step){
+            .sequence = (uint32_t)i, .session = (uint32_t)i, .intended_ns = instants[i]};
+    schedule->nsessions = (uint32_t)schedule->nsteps;
+}
+
+/* load NULL: each step apart. */
+static int draw(const struct driver *driver, const struct spec_load *load, int64_t rate,
+                const struct schedule_segment *segments, unsigned nsegments, uint64_t seed,
+                const char *stream, struct schedule *ret, struct vt_error *err)
 {
     struct draw d = {.driver = driver, .load = load, .seed = seed};
     struct schedule schedule = {0};
@@ -413,11 +430,14 @@ int schedule_draw(const struct driver *driver, const struct spec_load *load, int
     snprintf(d.sessions_stream, sizeof d.sessions_stream, "%s/sessions", stream);
     snprintf(d.instants_stream, sizeof d.instants_stream, "%s/instants", stream);
     snprintf(d.cycle_stream, sizeof d.cycle_stream, "%s/cycle", stream);
+    VT_AUTO_FREE int64_t *instants = all_instants(&d, rate, segments, nsegments, schedule.nsteps);
     schedule.steps = calloc(schedule.nsteps + 1, sizeof *schedule.steps);
-    if (!schedule.steps)
+    if (!instants || !schedule.steps)
         code = out_of_memory(&d, err);
+    else if (load)
+        code = walk_sessions(&d, rate, segments, nsegments, instants, &schedule, err);
     else
-        code = draw_steps(&d, rate, segments, nsegments, &schedule, err);
+        each_apart(instants, &schedule);
     if (code == 0)
         code = hash_steps(&schedule, schedule.hash, err);
     free_room(&d);
@@ -426,6 +446,37 @@ int schedule_draw(const struct driver *driver, const struct spec_load *load, int
     else
         *ret = schedule;
     return code;
+}
+
+int schedule_draw(const struct driver *driver, const struct spec_load *load, int64_t rate,
+                  const struct schedule_segment *segments, unsigned nsegments, uint64_t seed,
+                  const char *stream, struct schedule *ret, struct vt_error *err)
+{
+    return draw(driver, load, rate, segments, nsegments, seed, stream, ret, err);
+}
+
+int schedule_draw_apart(const struct driver *driver, int64_t rate,
+                        const struct schedule_segment *segments, unsigned nsegments, uint64_t seed,
+                        const char *stream, struct schedule *ret, struct vt_error *err)
+{
+    return draw(driver, NULL, rate, segments, nsegments, seed, stream, ret, err);
+}
+
+int schedule_part(const struct schedule *schedule, uint32_t i, uint32_t n, struct schedule *ret,
+                  struct vt_error *err)
+{
+    size_t nsteps = schedule->nsteps > i ? (schedule->nsteps - i - 1) / n + 1 : 0;
+    struct schedule part = {.nsteps = nsteps, .nsessions = schedule->nsessions};
+
+    part.steps = calloc(nsteps + 1, sizeof *part.steps);
+    if (!part.steps)
+        return vt_error_no_memory(err, "part of a schedule");
+    for (size_t k = 0; k < nsteps; k++) {
+        part.steps[k] = schedule->steps[i + k * n];
+        part.steps[k].sequence = (uint32_t)k;
+    }
+    *ret = part;
+    return 0;
 }
 
 void schedule_dispose(struct schedule *schedule)

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* vtile load: drives one URL, so that the generator can be trusted before a tile is. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/scope.h"
+#include "orchestrator/command.h"
+#include "orchestrator/load/print.h"
+
+#define OUTPUT_MAX (64U << 10)
+
+/* A line that is written over, where somebody looks at it. */
+static void show_second(void *ctx, int64_t since_start_ns, const struct load_tally *since)
+{
+    const struct load_options *options = ctx;
+
+    fprintf(stderr,
+            "\r%5.0f s of %.0f: %" PRIu64 " requests, %" PRIu64
+            " not right, 99 %% in %.3f ms \033[K",
+            (double)since_start_ns / 1e9,
+            (double)(options->warm_up_ns + options->duration_ns) / 1e9, since->intended,
+            since->wrong + since->failed, (double)vt_hist_quantile(&since->response, 990000) / 1e6);
+}
+
+static int code_of(const struct load_options *options, const struct load_result *result)
+{
+    char why[256];
+
+    if (result->interrupted)
+        return 130;
+    if (load_is_invalid(options, result, why, sizeof why))
+        return 3;
+    return result->tally.wrong + result->tally.failed > 0 ? 1 : 0;
+}
+
+int command_load(int argc, char **argv, struct vt_error *err)
+{
+    VT_AUTO_FREE struct load_options *options = calloc(1, sizeof *options);
+    VT_AUTO_FREE struct load_result *result = calloc(1, sizeof *result);
+    VT_AUTO_BUF struct vt_buf out = VT_BUF_INIT(OUTPUT_MAX);
+    bool watched = isatty(STDERR_FILENO);
+    int code;
+
+    if (!options || !result)
+        return vt_error_no_memory(err, "load");
+    if ((code = load_options_parse(argc, argv, options, err)) != 0)
+        return code < 0 ? code : 0;
+    if ((code = load_url_resolve(&options->url, err)) < 0)
+        return code;
+    code = load_drive(options, watched ? show_second : NULL, options, result, err);
+    if (watched)
+        fputs("\r\033[K", stderr);
+    if (code < 0)
+        return code;
+    if (options->json)
+        load_print_json(options, result, &out);
+    else
+        load_print_text(options, result, &out);
+    if ((code = vt_buf_check(&out, "print what came of the load", err)) < 0)
+        return code;
+    fwrite(out.data, 1, out.len, stdout);
+    if (options->json)
+        putchar('\n');
+    return code_of(options, result);
+}
