@@ -369,7 +369,7 @@ static int make_tls(const struct load_options *o, SSL_CTX **ret, struct vt_error
 {
     VT_AUTO_OPENSSL(tls) SSL_CTX *tls = SSL_CTX_new(TLS_client_method());
 
-    if (!tls || SSL_CTX_set_min_proto_version(tls, TLS1_2_VERSION) != 1)
+    if (!tls || SSL_CTX_set_min_proto_version(tls, TLS1_3_VERSION) != 1)
         return vt_cert_openssl_failed(err, "set up TLS");
     if (o->ca && SSL_CTX_load_verify_file(tls, o->ca) != 1) {
         int code = vt_cert_openssl_failed(err, "read certificates of a CA, in PEM,");
