@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/scope.h"
 #include "orchestrator/command.h"
 #include "orchestrator/load/print.h"
@@ -14,25 +13,23 @@
 /* A line that is written over, where somebody looks at it. */
 static void show_second(void *ctx, int64_t since_start_ns, const struct load_tally *since)
 {
-    const struct load_options *options = ctx;
+    const struct load_options *o = ctx;
+    const struct vt_hist *times = o->closed ? &since->service : &since->response;
+    int64_t end_ns = o->warm_up_ns + o->duration_ns;
+    uint64_t bad = since->wrong + since->failed;
 
-    fprintf(stderr,
-            "\r%5.0f s of %.0f: %" PRIu64 " requests, %" PRIu64
-            " not right, 99 %% in %.3f ms \033[K",
-            (double)since_start_ns / 1e9,
-            (double)(options->warm_up_ns + options->duration_ns) / 1e9, since->intended,
-            since->wrong + since->failed, (double)vt_hist_quantile(&since->response, 990000) / 1e6);
-}
-
-static int code_of(const struct load_options *options, const struct load_result *result)
-{
-    char why[256];
-
-    if (result->interrupted)
-        return 130;
-    if (load_is_invalid(options, result, why, sizeof why))
-        return 3;
-    return result->tally.wrong + result->tally.failed > 0 ? 1 : 0;
+    fprintf(stderr, "\r%5.0f s of %.0f: ", (double)since_start_ns / 1e9, (double)end_ns / 1e9);
+    if (since->intended == 0)
+        fputs("nothing new is complete", stderr);
+    else
+        fprintf(stderr, "%" PRIu64 " requests, %" PRIu64 " not right", since->intended, bad);
+    if (times->count > 0)
+        fprintf(stderr, ", 99 %% in %.3f ms", (double)vt_hist_quantile(times, 990000) / 1e6);
+    if (since_start_ns > end_ns)
+        fprintf(stderr, "; the last have until %.0f s", (double)(end_ns + o->timeout_ns) / 1e9);
+    else if (since_start_ns <= o->warm_up_ns)
+        fputs(" (warm-up)", stderr);
+    fputs("\033[K", stderr);
 }
 
 int command_load(int argc, char **argv, struct vt_error *err)
@@ -63,5 +60,5 @@ int command_load(int argc, char **argv, struct vt_error *err)
     fwrite(out.data, 1, out.len, stdout);
     if (options->json)
         putchar('\n');
-    return code_of(options, result);
+    return load_exit_code(options, result);
 }

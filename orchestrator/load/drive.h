@@ -6,28 +6,23 @@
 #ifndef VTILE_ORCHESTRATOR_LOAD_DRIVE_H
 #define VTILE_ORCHESTRATOR_LOAD_DRIVE_H
 
-#include "base/hist.h"
 #include "orchestrator/load/options.h"
+#include "orchestrator/load/tally.h"
+#include "tiles/load/engine.h"
 
-/* Of seconds that are complete. */
-struct load_tally {
-    uint64_t intended, good, wrong, failed, bytes;
-    struct vt_hist response, service, wake_lag;
-};
 struct load_result {
-    struct load_tally tally; /* after the warm-up */
-    uint64_t seconds;        /* of it, that were driven */
-    uint64_t connections_opened, connections_failed, queue_high, early;
-    char first_failure[160];
-    char schedule_hash[65]; /* "": closed */
-    /* Of the threads, from T0 to their end, warm-up included. */
-    uint64_t all_requests;
+    struct load_tally tally; /* of whole seconds after the warm-up */
+    uint64_t seconds;        /* so many */
+    /* Of all threads, from T0 to the last answer. queue_high: the threads' sum. */
+    struct engine_totals totals;
+    int64_t lasted_ns;            /* warm-up and duration, or what an interruption left of them */
     int64_t cpu_ns, run_delay_ns; /* run_delay: runnable, without a CPU; -1: not told */
+    char schedule_hash[65];       /* "": closed */
     bool interrupted;
 };
 
-/* With complete seconds, those of the warm-up too; on the caller's thread, once a second. since:
- * what came since the call before. */
+/* On the caller's thread, once a second. since: what was counted since the call before, the warm-up
+ * too. */
 typedef void (*load_progress)(void *ctx, int64_t since_start_ns, const struct load_tally *since);
 
 /* Blocks. SIGINT and SIGTERM end it early. *ret is filled where 0 is returned. */

@@ -13,18 +13,18 @@
 #include "orchestrator/command.h"
 
 #define MILLION 1000000
+#define RATE_MIN 1e-6
 #define RATE_MAX 1e6
 #define LENGTH_MAX_NS (INT64_C(86400) * VT_NS_PER_S)
 
 static int take_rate(void *ctx, const char *value, struct vt_error *err)
 {
     double rate = 0;
-    int code = vt_text_parse_double(value, 0, RATE_MAX, &rate, err);
+    int code = vt_text_parse_double(value, RATE_MIN, RATE_MAX, &rate, err);
 
-    if (code < 0)
-        return code;
-    ((struct load_options *)ctx)->rate = llround(rate * MILLION);
-    return rate > 0 ? 0 : vt_error_set(err, VT_KIND_USAGE, -EINVAL, "it must be above 0 a second");
+    if (code == 0)
+        ((struct load_options *)ctx)->rate = llround(rate * MILLION);
+    return code;
 }
 
 static int take_closed(void *ctx, const char *value, struct vt_error *err)
@@ -54,7 +54,10 @@ static int take_time(const char *value, int64_t min_ns, int64_t max_ns, bool who
 
 static int take_think(void *ctx, const char *value, struct vt_error *err)
 {
-    return take_time(value, 0, LENGTH_MAX_NS, false, &((struct load_options *)ctx)->think_ns, err);
+    struct load_options *options = ctx;
+
+    options->has_think = true;
+    return take_time(value, 0, LENGTH_MAX_NS, false, &options->think_ns, err);
 }
 
 static int take_duration(void *ctx, const char *value, struct vt_error *err)
@@ -76,8 +79,11 @@ static int take_timeout(void *ctx, const char *value, struct vt_error *err)
 
 static int take_wake_lag(void *ctx, const char *value, struct vt_error *err)
 {
-    return take_time(value, VT_NS_PER_US, 3600 * VT_NS_PER_S, false,
-                     &((struct load_options *)ctx)->wake_lag_max_ns, err);
+    struct load_options *options = ctx;
+
+    options->has_wake_lag_max = true;
+    return take_time(value, VT_NS_PER_US, 3600 * VT_NS_PER_S, false, &options->wake_lag_max_ns,
+                     err);
 }
 
 static int take_connections(void *ctx, const char *value, struct vt_error *err)
@@ -150,8 +156,12 @@ static int check(const struct load_options *o, struct vt_error *err)
 
     if (o->closed == (o->rate > 0))
         why = "either --rate N, an open loop, or --closed";
-    else if (o->think_ns > 0 && !o->closed)
+    else if (o->rate > 0 && o->rate * (o->duration_ns / VT_NS_PER_S) < MILLION)
+        why = "not one request is due at that --rate in that --duration";
+    else if (o->has_think && !o->closed)
         why = "--think belongs to --closed";
+    else if (o->has_wake_lag_max && o->closed)
+        why = "--wake-lag-max belongs to --rate";
     else if (o->has_seed && o->closed)
         why = "--seed: a closed loop draws nothing";
     else if (o->connections < o->threads)

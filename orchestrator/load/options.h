@@ -16,7 +16,7 @@ struct load_options {
     int64_t connections, threads;
     int64_t warm_up_ns, duration_ns; /* whole seconds */
     int64_t timeout_ns, wake_lag_max_ns;
-    bool has_seed;
+    bool has_think, has_wake_lag_max, has_seed; /* given */
     uint64_t seed;
     const char *ca; /* NULL: the machine's */
     bool insecure;

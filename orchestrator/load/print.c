@@ -49,30 +49,50 @@ bool load_is_invalid(const struct load_options *options, const struct load_resul
 {
     int64_t lag_ns = vt_hist_quantile(&result->tally.wake_lag, 990000);
 
-    if (result->early > 0)
-        snprintf(why, size, "%" PRIu64 " requests were sent before their time", result->early);
+    if (result->totals.early > 0)
+        snprintf(why, size, "%" PRIu64 " requests were sent before their time",
+                 result->totals.early);
     else if (result->tally.intended == 0)
-        snprintf(why, size, "no whole second was measured");
+        snprintf(why, size, "%s",
+                 result->seconds > 0 ? "nothing was asked" : "no whole second was measured");
     else if (!options->closed && lag_ns > options->wake_lag_max_ns)
         snprintf(why, size,
-                 "the generator was late: 99 %% of its delays within %.3f ms, %.3f ms is the most "
-                 "(its threads waited %.2f s for a CPU)",
-                 (double)lag_ns / 1e6, (double)options->wake_lag_max_ns / 1e6,
-                 (double)result->run_delay_ns / 1e9);
+                 "the generator was late: 99 %% of its delays within %.3f ms, %.3f ms is the most",
+                 (double)lag_ns / 1e6, (double)options->wake_lag_max_ns / 1e6);
     else
         return false;
     return true;
 }
 
-static double per_second(const struct load_result *result, uint64_t n)
+int load_exit_code(const struct load_options *options, const struct load_result *result)
 {
-    return result->seconds > 0 ? (double)n / (double)result->seconds : 0;
+    char why[256];
+
+    if (result->interrupted)
+        return 130;
+    if (load_is_invalid(options, result, why, sizeof why))
+        return 3;
+    return result->tally.wrong + result->tally.failed > 0 ? 1 : 0;
+}
+
+static double offered_per_s(const struct load_result *result)
+{
+    return result->seconds > 0 ? (double)result->tally.intended / (double)result->seconds : 0;
+}
+
+/* Over all that was driven: what came in the drain tells nothing of the server's speed. */
+static double right_per_s(const struct load_result *result)
+{
+    return result->lasted_ns > 0
+               ? (double)result->totals.right_in_window * 1e9 / (double)result->lasted_ns
+               : 0;
 }
 
 static double cpu_us_per_request(const struct load_result *result)
 {
-    return result->all_requests > 0 ? (double)result->cpu_ns / 1e3 / (double)result->all_requests
-                                    : 0;
+    return result->totals.intended > 0
+               ? (double)result->cpu_ns / 1e3 / (double)result->totals.intended
+               : 0;
 }
 
 /* --- text --- */
@@ -85,29 +105,33 @@ static void put_ms(struct vt_buf *out, const struct load_tally *tally, const str
         vt_buf_printf(out, " %11s", tally->intended ? "failed" : "-");
 }
 
-static void put_percentile(struct vt_buf *out, const struct load_result *result, bool closed,
+static void put_percentile(struct vt_buf *out, const struct load_tally *tally, bool closed,
                            int64_t percentile)
 {
-    const struct load_tally *tally = &result->tally;
-    struct point response = point_of(tally, &tally->response, percentile);
     struct point service = point_of(tally, &tally->service, percentile);
+    struct point first = closed ? service : point_of(tally, &tally->response, percentile);
     char interval[40] = "";
 
     if (percentile == MILLION)
         vt_buf_adds(out, "  slowest");
     else
         vt_buf_printf(out, "  %5g %%", (double)percentile / 10000);
-    if (!response.supported) {
+    if (!first.supported) {
         vt_buf_printf(out, " %11s  (too few requests)\n", "-");
         return;
     }
-    put_ms(out, tally, &response);
-    if (response.low >= 0 && response.high >= 0)
-        snprintf(interval, sizeof interval, "%.3f - %.3f", (double)response.low / 1e6,
-                 (double)response.high / 1e6);
-    vt_buf_printf(out, "  %-23s", interval);
-    if (!closed)
+    put_ms(out, tally, &first);
+    if (first.low >= 0 && first.high >= 0)
+        snprintf(interval, sizeof interval, "%.3f - %.3f", (double)first.low / 1e6,
+                 (double)first.high / 1e6);
+    else if (first.low >= 0)
+        snprintf(interval, sizeof interval, "%.3f - failed", (double)first.low / 1e6);
+    if (!closed) {
+        vt_buf_printf(out, "  %-23s", interval);
         put_ms(out, tally, &service);
+    } else if (interval[0]) {
+        vt_buf_printf(out, "  %s", interval);
+    }
     vt_buf_adds(out, "\n");
 }
 
@@ -116,8 +140,7 @@ static void put_head(const struct load_options *o, struct vt_buf *out)
     vt_buf_printf(out, "%s://%s%s at %s", o->url.tls ? "https" : "http", o->url.page.host,
                   o->url.page.path, o->url.target.address);
     if (o->closed)
-        vt_buf_printf(out, "\nclosed loop, think time %g s: its percentiles hide stalls",
-                      (double)o->think_ns / 1e9);
+        vt_buf_printf(out, "\nclosed loop, think time %g s", (double)o->think_ns / 1e9);
     else
         vt_buf_printf(out, "\nopen loop, %g requests a second, seed %" PRIu64,
                       (double)o->rate / MILLION, o->seed);
@@ -126,32 +149,48 @@ static void put_head(const struct load_options *o, struct vt_buf *out)
                   (double)o->duration_ns / 1e9, (double)o->warm_up_ns / 1e9);
 }
 
+static void put_generator(struct vt_buf *out, const struct load_options *o,
+                          const struct load_result *result)
+{
+    vt_buf_printf(out, "generator  %.1f us of CPU a request", cpu_us_per_request(result));
+    if (result->run_delay_ns >= 0)
+        vt_buf_printf(out, ", %.2f s without a CPU", (double)result->run_delay_ns / 1e9);
+    if (!o->closed)
+        vt_buf_printf(out, ", wake lag %.3f ms at 99 %%",
+                      (double)vt_hist_quantile(&result->tally.wake_lag, 990000) / 1e6);
+    vt_buf_adds(out, "\n");
+}
+
 void load_print_text(const struct load_options *o, const struct load_result *result,
                      struct vt_buf *out)
 {
     const struct load_tally *tally = &result->tally;
+    const struct engine_totals *totals = &result->totals;
     char why[256];
 
     put_head(o, out);
     if (o->closed)
-        vt_buf_adds(out, "            service ms  95 % interval\n");
+        vt_buf_adds(out,
+                    "            service ms  95 % interval (stalls are hidden: nothing is asked "
+                    "meanwhile)\n");
     else
         vt_buf_adds(out, "           response ms  95 % interval           service ms\n");
     for (size_t i = 0; i < VT_COUNT(percentiles); i++)
-        put_percentile(out, result, o->closed, percentiles[i]);
+        put_percentile(out, tally, o->closed, percentiles[i]);
     vt_buf_printf(out,
-                  "\nrequests   %" PRIu64 " intended, %" PRIu64 " right, %" PRIu64
-                  " wrong, %" PRIu64 " failed; %.1f right a second, %.3f MB/s\n",
-                  tally->intended, tally->good, tally->wrong, tally->failed,
-                  per_second(result, tally->good), per_second(result, tally->bytes) / 1e6);
-    vt_buf_printf(out, "generator  %.1f us of CPU a request", cpu_us_per_request(result));
+                  "\nrequests   %" PRIu64 " intended: %" PRIu64 " right, %" PRIu64
+                  " wrong, %" PRIu64 " failed\nrate       ",
+                  tally->intended, tally->good, tally->wrong, tally->failed);
     if (!o->closed)
-        vt_buf_printf(out, ", wake lag %.3f ms at 99 %%, at most %" PRIu64 " waited at once",
-                      (double)vt_hist_quantile(&tally->wake_lag, 990000) / 1e6, result->queue_high);
-    vt_buf_printf(out, "; %" PRIu64 " connections opened, %" PRIu64 " not\n",
-                  result->connections_opened, result->connections_failed);
-    if (result->first_failure[0])
-        vt_buf_printf(out, "first      %s\n", result->first_failure);
+        vt_buf_printf(out, "offered %.1f/s, ", offered_per_s(result));
+    vt_buf_printf(out, "right %.1f/s\nopened     %" PRIu64 " connections, %" PRIu64 " could not be",
+                  right_per_s(result), totals->connections_opened, totals->connections_failed);
+    if (!o->closed)
+        vt_buf_printf(out, "; at most %" PRIu64 " requests waited for one", totals->queue_high);
+    vt_buf_adds(out, "\n");
+    put_generator(out, o, result);
+    if (totals->first_failure[0])
+        vt_buf_printf(out, "first      %s\n", totals->first_failure);
     if (result->interrupted)
         vt_buf_printf(out, "interrupted after %" PRIu64 " s of %g\n", result->seconds,
                       (double)o->duration_ns / 1e9);
@@ -189,6 +228,7 @@ static void put_settings(struct vt_json *w, const struct load_options *o)
     vt_json_string(w, "host", o->url.page.host);
     vt_json_string(w, "path", o->url.page.path);
     vt_json_string(w, "address", o->url.target.address);
+    vt_json_int(w, "port", o->url.target.port);
     vt_json_bool(w, "tls", o->url.tls);
     vt_json_string(w, "loop", o->closed ? "closed" : "open");
     if (o->closed) {
@@ -208,6 +248,7 @@ void load_print_json(const struct load_options *o, const struct load_result *res
                      struct vt_buf *out)
 {
     const struct load_tally *tally = &result->tally;
+    const struct engine_totals *totals = &result->totals;
     char why[256];
     bool invalid = load_is_invalid(o, result, why, sizeof why);
     struct vt_json w;
@@ -226,21 +267,26 @@ void load_print_json(const struct load_options *o, const struct load_result *res
     vt_json_uint(&w, "wrong", tally->wrong);
     vt_json_uint(&w, "failed", tally->failed);
     vt_json_uint(&w, "bytes", tally->bytes);
-    vt_json_double(&w, "right_per_s", per_second(result, tally->good), 3);
-    if (result->first_failure[0])
-        vt_json_string(&w, "first_failure", result->first_failure);
+    if (!o->closed)
+        vt_json_double(&w, "offered_per_s", offered_per_s(result), 3);
+    vt_json_double(&w, "right_per_s", right_per_s(result), 3);
+    if (totals->first_failure[0])
+        vt_json_string(&w, "first_failure", totals->first_failure);
     if (!o->closed)
         put_points(&w, "response", tally, &tally->response);
     put_points(&w, "service", tally, &tally->service);
     if (!o->closed) {
         vt_json_int(&w, "wake_lag_p99_ns", vt_hist_quantile(&tally->wake_lag, 990000));
-        vt_json_uint(&w, "queue_high", result->queue_high);
+        vt_json_uint(&w, "queue_high", totals->queue_high);
     }
-    vt_json_uint(&w, "connections_opened", result->connections_opened);
-    vt_json_uint(&w, "connections_failed", result->connections_failed);
-    vt_json_uint(&w, "all_requests", result->all_requests);
+    vt_json_uint(&w, "connections_opened", totals->connections_opened);
+    vt_json_uint(&w, "connections_failed", totals->connections_failed);
+    vt_json_uint(&w, "all_requests", totals->intended);
+    vt_json_uint(&w, "all_right", totals->good + totals->slow);
     vt_json_int(&w, "cpu_ns", result->cpu_ns);
     if (result->run_delay_ns >= 0)
         vt_json_int(&w, "run_delay_ns", result->run_delay_ns);
+    else
+        vt_json_null(&w, "run_delay_ns");
     vt_json_end(&w);
 }

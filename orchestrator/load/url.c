@@ -2,20 +2,26 @@
 #include "orchestrator/load/url.h"
 
 #include <errno.h>
-#include <libxml/uri.h>
 #include <netdb.h>
+#include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 
 #include "base/text.h"
 
 static int bad(const char *text, const char *why, struct vt_error *err)
 {
+    char shown[96];
+    bool whole = vt_text_copy(shown, sizeof shown, text);
+
+    vt_text_make_plain(shown);
     return vt_error_set(err, VT_KIND_USAGE, -EINVAL,
-                        "'%.200s' %s; wanted: http://HOST[:PORT]/PATH or https://...", text, why);
+                        "'%s%s' %s; wanted: http://HOST[:PORT]/PATH or https://...", shown,
+                        whole ? "" : "...", why);
 }
 
-/* What goes into a line of the request as it is. */
+/* What can stand in a line of the request as it is. */
 static bool is_plain(const char *text)
 {
     for (; *text; text++)
@@ -24,60 +30,75 @@ static bool is_plain(const char *text)
     return true;
 }
 
-/* "[::1]" is an address without its brackets everywhere but in the header. */
-static bool copy_host(const char *server, char *name, size_t size)
+/* RFC 1123 2.1, and the underscore that many networks have. */
+static bool is_host_name(const char *name)
 {
-    size_t len = strlen(server);
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "0123456789.-_";
+    size_t len = strlen(name);
 
-    if (server[0] != '[')
-        return len > 0 && vt_text_copy(name, size, server);
-    if (len < 4 || server[len - 1] != ']' || len - 2 >= size)
-        return false;
-    memcpy(name, server + 1, len - 2);
-    name[len - 2] = 0;
-    return true;
+    return len > 0 && len <= 253 && strspn(name, allowed) == len;
 }
 
-static int take_parts(const char *text, xmlURIPtr uri, struct load_url *ret, struct vt_error *err)
+/* What stands between "//" and the path; *why is set where it is refused. */
+static void take_authority(char *authority, struct load_url *url, const char **why)
 {
-    const struct driver *driver;
-    struct load_url url = {0};
-    int n;
+    bool bracket = authority[0] == '[';
+    char *end = bracket ? strchr(authority, ']') : authority + strcspn(authority, ":");
+    const struct driver *driver = url->tls ? &get_https : &get_http;
+    int64_t port = driver->port;
 
-    if (!uri || !uri->scheme || (strcmp(uri->scheme, "http") && strcmp(uri->scheme, "https")))
-        return bad(text, "is no such URL", err);
-    if (uri->user)
-        return bad(text, "names a user, which is not supported", err);
-    if (!uri->server || !is_plain(uri->server) ||
-        !copy_host(uri->server, url.target.server_name, sizeof url.target.server_name))
-        return bad(text, "names no host that can be looked up", err);
-    if (uri->port < 0 || uri->port > UINT16_MAX)
-        return bad(text, "has a port out of range", err);
-    url.tls = !strcmp(uri->scheme, "https");
-    driver = url.tls ? &get_https : &get_http;
-    url.target.port = uri->port ? (uint16_t)uri->port : driver->port;
-    if (url.target.port == driver->port)
-        n = snprintf(url.page.host, sizeof url.page.host, "%s", uri->server);
-    else
-        n = snprintf(url.page.host, sizeof url.page.host, "%s:%u", uri->server, url.target.port);
-    if (n < 0 || (size_t)n >= sizeof url.page.host)
-        return bad(text, "names a host that is too long", err);
-    n = snprintf(url.page.path, sizeof url.page.path, "%s%s%s",
-                 uri->path && uri->path[0] ? uri->path : "/", uri->query_raw ? "?" : "",
-                 uri->query_raw ? uri->query_raw : "");
-    if (n < 0 || (size_t)n >= sizeof url.page.path || !is_plain(url.page.path))
-        return bad(text, "has a path that cannot be asked for", err);
-    *ret = url;
-    return 0;
+    if (strchr(authority, '@')) {
+        *why = "names a user, which is not supported";
+        return;
+    }
+    if (bracket && end)
+        *end++ = '\0';
+    if (!end || (*end && *end != ':')) {
+        *why = "has no host that can be understood";
+        return;
+    }
+    if (end[0] == ':' && end[1] && vt_text_parse_int(end + 1, 1, UINT16_MAX, &port, NULL) < 0)
+        *why = "has a port that is not one of 1 to 65535";
+    *end = '\0';
+    const char *host = authority + bracket;
+    if (bracket ? !strchr(host, ':') || !vt_text_is_ip(host) : !is_host_name(host))
+        *why = "has no host that can be understood";
+    if (*why)
+        return;
+    vt_text_copy(url->target.server_name, sizeof url->target.server_name, host);
+    url->target.port = (uint16_t)port;
+    int n = snprintf(url->page.host, sizeof url->page.host, bracket ? "[%s]" : "%s", host);
+    if (port != driver->port)
+        snprintf(url->page.host + n, sizeof url->page.host - (size_t)n, ":%d", (int)port);
 }
 
 int load_url_parse(const char *text, struct load_url *ret, struct vt_error *err)
 {
-    xmlURIPtr uri = strlen(text) < GET_TEXT_MAX ? xmlParseURIRaw(text, 1) : NULL;
-    int code = take_parts(text, uri, ret, err);
+    struct load_url url = {.tls = !strncasecmp(text, "https://", 8)};
+    const char *rest = text + (url.tls ? 8 : 7), *why = NULL;
+    char authority[512];
+    size_t len;
 
-    xmlFreeURI(uri);
-    return code;
+    if (!url.tls && strncasecmp(text, "http://", 7))
+        return bad(text, "is no such URL", err);
+    if (strlen(text) >= GET_TEXT_MAX)
+        return bad(text, "is too long", err);
+    if (!is_plain(text))
+        return bad(text, "has a space or a character beyond ASCII (write it as %XX)", err);
+    len = strcspn(rest, "/?#");
+    if (len >= sizeof authority)
+        return bad(text, "has a host that is too long", err);
+    memcpy(authority, rest, len);
+    authority[len] = '\0';
+    take_authority(authority, &url, &why);
+    if (why)
+        return bad(text, why, err);
+    rest += len;
+    snprintf(url.page.path, sizeof url.page.path, "%s%.*s", rest[0] == '/' ? "" : "/",
+             (int)strcspn(rest, "#"), rest);
+    *ret = url;
+    return 0;
 }
 
 int load_url_resolve(struct load_url *url, struct vt_error *err)

@@ -7,12 +7,14 @@
 
 struct load_url {
     bool tls;
-    struct driver_target target; /* server_name: the host as the URL names it */
+    struct driver_target target; /* server_name: the host as the URL names it, without brackets */
     struct get_page page;        /* whoever uses the target points its context here */
 };
 
-/* http://HOST[:PORT]/PATH[?QUERY] or https; a fragment is left out, a user is refused. Kind USAGE.
- * The address is still to be found. */
+/* http://HOST[:PORT][/PATH][?QUERY][#FRAGMENT] or https. HOST is a name, an IPv4 address or an IPv6
+ * one in brackets. Path and query are asked for as they stand, so they are printable ASCII without
+ * spaces; the fragment is left out, a user is refused. Kind USAGE. The address is still to be
+ * found. */
 int load_url_parse(const char *text, struct load_url *ret, struct vt_error *err);
 /* The host's first address, as the machine resolves names. Blocks. */
 int load_url_resolve(struct load_url *url, struct vt_error *err);

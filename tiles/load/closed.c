@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "tiles/load/address.h"
 #include "tiles/load/connection.h"
-#include "tiles/load/recorder.h"
 
 #define REQUEST_BYTES_MAX 65536
 #define TICK_NS (50 * VT_NS_PER_MS)
@@ -18,71 +17,50 @@ enum closed_phase { CLOSED_NEW, CLOSED_OPENING, CLOSED_READY, CLOSED_RUNNING, CL
 struct closed {
     struct vt_loop *loop;
     struct closed_config config;
-    const struct engine_events *events; /* NULL once freed */
+    const struct closed_events *events; /* NULL once freed */
     void *ctx;
 
     enum closed_phase phase;
     struct vt_timer timer;
-    bool timer_closed, stopping;
+    bool timer_closed, begun, stopping; /* begun: the first requests have been sent */
     int64_t open_until_ns, t0_ns;
 
     struct sockaddr_storage address;
     struct vt_buf out;
     struct connection *connections;
     uint8_t *conversations;
-    uint32_t nopen, nlinks;
-    struct connection *thinking, **thinking_end; /* idle; sent_ns: when they ask again, ascending */
-    uint32_t sequence;
-
-    struct recorder_bin *bin; /* of second */
-    int64_t second;
+    uint32_t nopen, nlinks, nbusy;
+    /* Idle or not open; sent_ns: when they ask again, ascending. */
+    struct connection *thinking, **thinking_end;
     struct engine_totals totals;
 };
 
 static void arm(struct closed *c);
 
-/* --- counting --- */
+/* --- requests --- */
 
-static void deliver_second(struct closed *c)
+static void count(struct closed *c, const struct connection *connection,
+                  enum closed_outcome outcome, int64_t now_ns, const char *why)
 {
-    if (c->bin->second.intended > 0 && c->events)
-        c->events->second(c->ctx, &c->bin->second);
-}
+    const struct closed_request request = {
+        .second = (connection->sent_ns - c->t0_ns) / VT_NS_PER_S,
+        .outcome = outcome,
+        .service_ns = now_ns - connection->sent_ns,
+        .bytes = outcome == CLOSED_FAILED ? 0 : connection_answer_bytes(connection),
+    };
 
-static void reach_second(struct closed *c, int64_t now_ns)
-{
-    int64_t second = (now_ns - c->t0_ns) / VT_NS_PER_S;
-
-    if (second <= c->second)
-        return;
-    deliver_second(c);
-    c->second = second;
-    recorder_bin_begin(c->bin, c->config.driver->operations[0], second);
-}
-
-static void count(struct closed *c, int64_t now_ns, enum step_outcome outcome,
-                  const struct recorder_figures *figures, const char *why)
-{
-    const struct recorder_result result = {.answer = *figures, .outcome = outcome};
-
-    reach_second(c, now_ns);
-    recorder_bin_add(c->bin, &result, false);
-    c->totals.intended++;
-    c->totals.good += outcome == STEP_GOOD;
-    c->totals.wrong += outcome == STEP_WRONG;
-    c->totals.failed += outcome == STEP_FAILED;
-    if (outcome != STEP_GOOD && !c->totals.first_failure[0])
+    c->nbusy--;
+    c->totals.good += outcome == CLOSED_RIGHT;
+    c->totals.wrong += outcome == CLOSED_WRONG;
+    c->totals.failed += outcome == CLOSED_FAILED;
+    if (outcome == CLOSED_RIGHT && now_ns < c->t0_ns + c->config.length_ns)
+        c->totals.right_in_window++;
+    if (outcome != CLOSED_RIGHT && !c->totals.first_failure[0])
         snprintf(c->totals.first_failure, sizeof c->totals.first_failure, "%s %s: %s",
-                 c->config.driver->operations[0], outcome == STEP_WRONG ? "wrong" : "failed",
-                 why ? why : "no reason known");
-}
-
-/* --- the run --- */
-
-static void end_connections(struct closed *c, bool orderly)
-{
-    for (uint32_t i = 0; i < c->config.connections; i++)
-        connection_end(&c->connections[i], orderly && c->connections[i].state == CONNECTION_IDLE);
+                 c->config.driver->operations[0], outcome == CLOSED_WRONG ? "wrong" : "failed",
+                 why);
+    if (c->events)
+        c->events->ended(c->ctx, &request);
 }
 
 static bool is_over(const struct closed *c, int64_t now_ns)
@@ -92,18 +70,21 @@ static bool is_over(const struct closed *c, int64_t now_ns)
 
 static void ask(struct closed *c, struct connection *connection, int64_t now_ns)
 {
-    const struct driver_step step = {.sequence = c->sequence++};
+    const struct driver_step step = {.sequence = (uint32_t)c->totals.intended};
 
     connection->sent_ns = now_ns;
-    connection_request(connection, &step);
+    if (!connection_request(connection, &step))
+        return; /* it had ended, and is opened again */
+    c->totals.intended++;
+    c->nbusy++;
 }
 
-static void think(struct closed *c, struct connection *connection, int64_t now_ns)
+static void think(struct closed *c, struct connection *connection, int64_t until_ns)
 {
     if (connection->listed)
-        return;
+        return; /* it ended while it thought, and thinks on */
     connection->listed = true;
-    connection->sent_ns = now_ns + c->config.think_ns;
+    connection->sent_ns = until_ns;
     connection->next = NULL;
     *c->thinking_end = connection;
     c->thinking_end = &connection->next;
@@ -123,16 +104,41 @@ static void ask_those_that_thought(struct closed *c, int64_t now_ns)
     }
 }
 
-static void start_asking(struct closed *c, int64_t now_ns)
+static void begin(struct closed *c, int64_t now_ns)
 {
-    for (uint32_t i = 0; i < c->config.connections; i++)
-        if (c->connections[i].state == CONNECTION_IDLE && !c->connections[i].listed)
-            ask(c, &c->connections[i], now_ns);
+    int64_t n = c->config.connections;
+
+    c->begun = true;
+    for (int64_t i = 0; i < n; i++) {
+        struct connection *connection = &c->connections[i];
+
+        if (c->config.think_ns > 0)
+            think(c, connection, c->t0_ns + c->config.think_ns / n * i);
+        else if (connection->state == CONNECTION_IDLE)
+            ask(c, connection, now_ns);
+    }
 }
 
-static void finish(struct closed *c)
+/* --- the run --- */
+
+static void end_connections(struct closed *c, bool orderly)
 {
-    deliver_second(c);
+    for (uint32_t i = 0; i < c->config.connections; i++)
+        connection_end(&c->connections[i], orderly && c->connections[i].state == CONNECTION_IDLE);
+}
+
+static void fail(struct closed *c, struct connection *connection, int64_t now_ns, const char *why)
+{
+    connection_end(connection, false);
+    count(c, connection, CLOSED_FAILED, now_ns, why);
+}
+
+static void finish(struct closed *c, int64_t now_ns, const char *why)
+{
+    c->stopping = true;
+    for (uint32_t i = 0; i < c->config.connections; i++)
+        if (c->connections[i].state == CONNECTION_BUSY)
+            fail(c, &c->connections[i], now_ns, why);
     c->phase = CLOSED_FINISHED;
     vt_timer_disarm(&c->timer);
     end_connections(c, true);
@@ -170,7 +176,6 @@ static void release(struct closed *c)
     SSL_CTX_free(c->config.tls);
     free(c->connections);
     free(c->conversations);
-    free(c->bin);
     free(c);
 }
 
@@ -186,29 +191,30 @@ static void on_ready(void *ctx, struct connection *connection)
             report_opened(c, NULL);
     }
     int64_t now_ns = vt_clock_now_ns();
-    if (c->phase != CLOSED_RUNNING || is_over(c, now_ns))
+    if (c->phase != CLOSED_RUNNING || !c->begun || is_over(c, now_ns))
         return;
     if (c->config.think_ns > 0) {
-        think(c, connection, now_ns);
+        think(c, connection, now_ns + c->config.think_ns);
         arm(c);
     } else {
         ask(c, connection, now_ns);
     }
 }
 
+/* The last answer ends the run. */
+static void ended(struct closed *c, int64_t now_ns)
+{
+    if (c->phase == CLOSED_RUNNING && c->nbusy == 0 && is_over(c, now_ns))
+        arm(c);
+}
+
 static void on_answered(void *ctx, struct connection *connection, const char *wrong_why)
 {
     struct closed *c = ctx;
     int64_t now_ns = vt_clock_now_ns();
-    const struct recorder_figures figures = {
-        .response_ns = now_ns - connection->sent_ns,
-        .service_ns = now_ns - connection->sent_ns,
-        .transfer_ns = now_ns - connection->answer_ns,
-        .bytes = connection_answer_bytes(connection),
-    };
 
-    if (c->phase == CLOSED_RUNNING && !is_over(c, now_ns))
-        count(c, now_ns, wrong_why ? STEP_WRONG : STEP_GOOD, &figures, wrong_why);
+    count(c, connection, wrong_why ? CLOSED_WRONG : CLOSED_RIGHT, now_ns, wrong_why);
+    ended(c, now_ns);
 }
 
 static void on_failed(void *ctx, struct connection *connection, const char *why)
@@ -216,9 +222,8 @@ static void on_failed(void *ctx, struct connection *connection, const char *why)
     struct closed *c = ctx;
     int64_t now_ns = vt_clock_now_ns();
 
-    (void)connection;
-    if (c->phase == CLOSED_RUNNING && !is_over(c, now_ns))
-        count(c, now_ns, STEP_FAILED, &(struct recorder_figures){0}, why);
+    count(c, connection, CLOSED_FAILED, now_ns, why);
+    ended(c, now_ns);
 }
 
 static void on_closed(void *ctx, struct connection *connection, bool was_open,
@@ -257,8 +262,7 @@ static void look_at_connections(struct closed *c, int64_t now_ns)
             open_connection(c, connection);
         } else if (connection->state == CONNECTION_BUSY &&
                    now_ns - connection->sent_ns >= c->config.timeout_ns) {
-            connection_end(connection, false);
-            on_failed(c, connection, "timed out");
+            fail(c, connection, now_ns, "timed out");
         }
     }
 }
@@ -275,12 +279,11 @@ static void on_timer(struct vt_timer *timer, int64_t now_ns)
         vt_error_set(&err, VT_KIND_INFRA, -ETIMEDOUT, "%u of %u connections were open in %d s",
                      c->nopen, c->config.connections, (int)(CONNECTION_OPEN_NS / VT_NS_PER_S));
         report_opened(c, &err);
-    } else if (c->phase == CLOSED_RUNNING && is_over(c, now_ns)) {
-        finish(c);
-    } else if (c->phase == CLOSED_RUNNING && now_ns >= c->t0_ns) {
-        reach_second(c, now_ns);
-        if (c->sequence == 0)
-            start_asking(c, now_ns);
+    } else if (c->phase == CLOSED_RUNNING && (c->stopping || c->nbusy == 0) && is_over(c, now_ns)) {
+        finish(c, now_ns, "the load was stopped");
+    } else if (c->phase == CLOSED_RUNNING && now_ns >= c->t0_ns && !is_over(c, now_ns)) {
+        if (!c->begun)
+            begin(c, now_ns);
         ask_those_that_thought(c, now_ns);
     }
     if (c->phase != CLOSED_FINISHED)
@@ -288,28 +291,35 @@ static void on_timer(struct vt_timer *timer, int64_t now_ns)
     arm(c);
 }
 
+/* When a running one has something to do. */
+static int64_t next_ns(const struct closed *c, int64_t now_ns)
+{
+    int64_t at_ns = now_ns + TICK_NS, end_ns = c->t0_ns + c->config.length_ns;
+
+    if (c->stopping || (now_ns >= end_ns && c->nbusy == 0))
+        return 1;
+    if (now_ns >= end_ns)
+        return at_ns;
+    if (!c->begun && c->t0_ns < at_ns)
+        at_ns = c->t0_ns;
+    if (c->begun && c->thinking && c->thinking->sent_ns < at_ns)
+        at_ns = c->thinking->sent_ns;
+    return at_ns < end_ns ? at_ns : end_ns;
+}
+
 static void arm(struct closed *c)
 {
-    int64_t at_ns = vt_clock_now_ns() + TICK_NS;
+    int64_t now_ns = vt_clock_now_ns(), at_ns = now_ns + TICK_NS;
     struct vt_error err = VT_ERROR_INIT;
 
     if (!c->events || c->phase == CLOSED_FINISHED || c->phase == CLOSED_READY) {
         vt_timer_disarm(&c->timer);
         return;
     }
-    if (c->phase == CLOSED_RUNNING) {
-        int64_t end_ns = c->t0_ns + c->config.length_ns;
-
-        at_ns = at_ns < end_ns ? at_ns : end_ns;
-        if (c->sequence == 0)
-            at_ns = c->t0_ns;
-        if (c->thinking && c->thinking->sent_ns < at_ns)
-            at_ns = c->thinking->sent_ns;
-        if (c->stopping)
-            at_ns = 1;
-    }
+    if (c->phase == CLOSED_RUNNING)
+        at_ns = next_ns(c, now_ns);
     if (vt_timer_arm(&c->timer, at_ns, &err) < 0 && c->phase == CLOSED_RUNNING)
-        finish(c);
+        finish(c, now_ns, err.text);
 }
 
 /* --- interface --- */
@@ -321,10 +331,8 @@ static int make_connections(struct closed *c, struct vt_error *err)
 
     c->connections = calloc(c->config.connections, sizeof *c->connections);
     c->conversations = calloc(c->config.connections, stride);
-    c->bin = calloc(1, sizeof *c->bin);
-    if (!c->connections || !c->conversations || !c->bin)
+    if (!c->connections || !c->conversations)
         return vt_error_no_memory(err, "%u connections", c->config.connections);
-    recorder_bin_begin(c->bin, c->config.driver->operations[0], 0);
     for (uint32_t i = 0; i < c->config.connections; i++) {
         c->connections[i] = (struct connection){
             .loop = c->loop,
@@ -343,7 +351,7 @@ static int make_connections(struct closed *c, struct vt_error *err)
 }
 
 int closed_new(struct vt_loop *loop, const struct closed_config *config,
-               const struct engine_events *events, void *ctx, struct closed **ret,
+               const struct closed_events *events, void *ctx, struct closed **ret,
                struct vt_error *err)
 {
     struct closed *c = calloc(1, sizeof *c);
@@ -378,7 +386,7 @@ void closed_open(struct closed *c)
         return;
     c->phase = CLOSED_OPENING;
     c->open_until_ns = vt_clock_now_ns() + CONNECTION_OPEN_NS;
-    for (uint32_t i = 0; i < c->config.connections; i++)
+    for (uint32_t i = 0; i < c->config.connections && c->phase == CLOSED_OPENING; i++)
         open_connection(c, &c->connections[i]);
     arm(c);
 }

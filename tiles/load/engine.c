@@ -99,6 +99,13 @@ static void deliver(struct engine *e)
         continue;
 }
 
+static const char *late_why(const struct step_record *record)
+{
+    if (record->state == STEP_WAITING)
+        return "timed out, waiting for its session's step before";
+    return record->state == STEP_QUEUED ? "timed out, waiting for a free connection" : "timed out";
+}
+
 /* All steps have the same time-out, so the oldest that is open is the next to be timed out. */
 static void time_out(struct engine *e, int64_t now_ns)
 {
@@ -106,7 +113,7 @@ static void time_out(struct engine *e, int64_t now_ns)
 
     while (r->oldest < r->picked &&
            engine_due_ns(e, r->oldest) + e->config.load->timeout_ns <= now_ns)
-        fail_step(e, (uint32_t)r->oldest, "timed out");
+        fail_step(e, (uint32_t)r->oldest, late_why(recorder_at(r, r->oldest)));
 }
 
 /* --- the run --- */
@@ -136,7 +143,7 @@ static void run(struct engine *e)
     struct recorder *r = &e->recorder;
     int64_t window_end_ns = e->t0_ns + e->config.window_ns, now_ns;
 
-    while (e->events && !e->stopping) {
+    while (e->events) {
         now_ns = vt_clock_now_ns();
         time_out(e, now_ns);
         deliver(e);
@@ -241,6 +248,8 @@ void engine_answered(void *ctx, struct connection *c, const char *wrong_why)
                         .bytes = connection_answer_bytes(c),
                     },
                     wrong_why);
+    if (!wrong_why && now_ns < e->t0_ns + e->config.window_ns)
+        e->recorder.totals.right_in_window++;
     step_ended(e, c->step);
 }
 

@@ -42,6 +42,7 @@ struct engine_config {
 };
 struct engine_totals {
     uint64_t intended, good, slow, wrong, failed;
+    uint64_t right_in_window; /* good or slow answers that came before the window's end */
     uint64_t connections_opened, connections_failed;
     uint64_t queue_high;     /* most steps due at once without a connection */
     uint64_t early;          /* sent before the intended time: must be 0 */

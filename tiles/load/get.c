@@ -1,26 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tiles/load/get.h"
 
-#include "base/scope.h"
+#include <stdio.h>
 
+#include "base/scope.h"
 #include "tiles/load/http_exchange.h"
 
 static const char *const operations[] = {"get"};
 
-/* Each step is a session of its own: the page is the same. */
-static bool plan(void *state, struct vt_rng *rng, const struct spec_load *load, bool first,
-                 bool fresh, uint16_t *operation, uint32_t *argument, int64_t *gap_ns)
-{
-    (void)state, (void)rng, (void)load, (void)fresh;
-    *operation = 0;
-    *argument = 0;
-    *gap_ns = 0;
-    return first;
-}
-
 struct get_conn {
     struct http_exchange http;
     const struct get_page *page;
+    char why[32];
 };
 
 static void take_body(void *conn, const uint8_t *body, size_t len)
@@ -30,11 +21,12 @@ static void take_body(void *conn, const uint8_t *body, size_t len)
 
 static enum driver_verdict judge(void *conn, const char **why)
 {
-    const struct get_conn *c = conn;
+    struct get_conn *c = conn;
 
     if (c->http.reader.status < 400)
         return DRIVER_DONE;
-    *why = c->http.reader.status < 500 ? "the status is 4xx" : "the status is 5xx";
+    snprintf(c->why, sizeof c->why, "the status is %d", c->http.reader.status);
+    *why = c->why;
     return DRIVER_WRONG;
 }
 
@@ -63,7 +55,7 @@ static void request(void *conn, const struct driver_step *step, struct vt_buf *o
 #define GET(driver_name, with_tls, usual_port)                                                \
     {                                                                                         \
         .name = (driver_name), .tls = (with_tls), .pooled = true, .port = (usual_port),       \
-        .operations = operations, .noperations = VT_COUNT(operations), .plan = plan,          \
+        .operations = operations, .noperations = VT_COUNT(operations),                        \
         .conn_bytes = sizeof(struct get_conn), .conn_init = conn_init,                        \
         .conn_fini = http_exchange_fini, .request = request, .on_bytes = http_exchange_bytes, \
         .on_eof = http_exchange_eof, .answer_bytes = http_exchange_answer_bytes,              \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * get: the driver of `vtile load`: asks for one page again and again, over kept connections. A
- * whole answer is right when its status is below 400.
+ * whole answer is right when its status is below 400. It plans no sessions (schedule_draw_apart).
  */
 #ifndef VTILE_TILES_LOAD_GET_H
 #define VTILE_TILES_LOAD_GET_H

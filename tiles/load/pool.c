@@ -36,7 +36,7 @@ static int make(struct engine *e, struct vt_error *err)
 static void open_all(struct engine *e)
 {
     e->open_until_ns = vt_clock_now_ns() + CONNECTION_OPEN_NS;
-    for (uint32_t i = 0; i < e->nconnections; i++)
+    for (uint32_t i = 0; i < e->nconnections && e->phase == ENGINE_OPENING; i++)
         engine_open_connection(e, &e->connections[i]);
 }
 

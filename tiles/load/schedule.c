@@ -466,14 +466,14 @@ int schedule_part(const struct schedule *schedule, uint32_t i, uint32_t n, struc
                   struct vt_error *err)
 {
     size_t nsteps = schedule->nsteps > i ? (schedule->nsteps - i - 1) / n + 1 : 0;
-    struct schedule part = {.nsteps = nsteps, .nsessions = schedule->nsessions};
+    struct schedule part = {.nsteps = nsteps, .nsessions = (uint32_t)nsteps};
 
     part.steps = calloc(nsteps + 1, sizeof *part.steps);
     if (!part.steps)
         return vt_error_no_memory(err, "part of a schedule");
     for (size_t k = 0; k < nsteps; k++) {
         part.steps[k] = schedule->steps[i + k * n];
-        part.steps[k].sequence = (uint32_t)k;
+        part.steps[k].sequence = part.steps[k].session = (uint32_t)k;
     }
     *ret = part;
     return 0;

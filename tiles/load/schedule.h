@@ -38,8 +38,8 @@ int schedule_draw(const struct driver *driver, const struct spec_load *load, int
 int schedule_draw_apart(const struct driver *driver, int64_t rate,
                         const struct schedule_segment *segments, unsigned nsegments, uint64_t seed,
                         const char *stream, struct schedule *ret, struct vt_error *err);
-/* Part i of n, 0-based: each n-th step, at its time and with its sequence's place in the part. The
- * parts together are the whole. No hash. */
+/* Part i of n, 0-based, of one drawn apart: each n-th step, at its time, numbered anew. The parts
+ * together are the whole. No hash. */
 int schedule_part(const struct schedule *schedule, uint32_t i, uint32_t n, struct schedule *ret,
                   struct vt_error *err);
 void schedule_dispose(struct schedule *schedule);
