@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/scope.h"
 #include "orchestrator/command.h"
 #include "orchestrator/load/print.h"
@@ -19,16 +20,14 @@ static void show_second(void *ctx, int64_t since_start_ns, const struct load_tal
     uint64_t bad = since->wrong + since->failed;
 
     fprintf(stderr, "\r%5.0f s of %.0f: ", (double)since_start_ns / 1e9, (double)end_ns / 1e9);
-    if (since->intended == 0)
-        fputs("nothing new is complete", stderr);
-    else
+    if (since->intended > 0)
         fprintf(stderr, "%" PRIu64 " requests, %" PRIu64 " not right", since->intended, bad);
-    if (times->count > 0)
-        fprintf(stderr, ", 99 %% in %.3f ms", (double)vt_hist_quantile(times, 990000) / 1e6);
-    if (since_start_ns > end_ns)
+    else
+        fputs("nothing new is complete", stderr);
+    if (since_start_ns > end_ns + VT_NS_PER_S / 2)
         fprintf(stderr, "; the last have until %.0f s", (double)(end_ns + o->timeout_ns) / 1e9);
-    else if (since_start_ns <= o->warm_up_ns)
-        fputs(" (warm-up)", stderr);
+    else if (times->count > 0)
+        fprintf(stderr, ", 99 %% in %.3f ms", (double)vt_hist_quantile(times, 990000) / 1e6);
     fputs("\033[K", stderr);
 }
 

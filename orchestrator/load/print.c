@@ -142,7 +142,7 @@ static void put_head(const struct load_options *o, struct vt_buf *out)
     if (o->closed)
         vt_buf_printf(out, "\nclosed loop, think time %g s", (double)o->think_ns / 1e9);
     else
-        vt_buf_printf(out, "\nopen loop, %g requests a second, seed %" PRIu64,
+        vt_buf_printf(out, "\nopen loop, %.15g requests a second, seed %" PRIu64,
                       (double)o->rate / MILLION, o->seed);
     vt_buf_printf(out, "; %d connections, %d thread%s; %g s after %g s of warm-up\n\n",
                   (int)o->connections, (int)o->threads, o->threads == 1 ? "" : "s",
@@ -155,7 +155,7 @@ static void put_generator(struct vt_buf *out, const struct load_options *o,
     vt_buf_printf(out, "generator  %.1f us of CPU a request", cpu_us_per_request(result));
     if (result->run_delay_ns >= 0)
         vt_buf_printf(out, ", %.2f s without a CPU", (double)result->run_delay_ns / 1e9);
-    if (!o->closed)
+    if (result->tally.wake_lag.count > 0 && !o->closed)
         vt_buf_printf(out, ", wake lag %.3f ms at 99 %%",
                       (double)vt_hist_quantile(&result->tally.wake_lag, 990000) / 1e6);
     vt_buf_adds(out, "\n");
@@ -200,6 +200,15 @@ void load_print_text(const struct load_options *o, const struct load_result *res
 
 /* --- JSON --- */
 
+/* Negative: there is none. */
+static void put_time(struct vt_json *w, const char *key, int64_t ns)
+{
+    if (ns >= 0)
+        vt_json_int(w, key, ns);
+    else
+        vt_json_null(w, key);
+}
+
 static void put_points(struct vt_json *w, const char *key, const struct load_tally *tally,
                        const struct vt_hist *hist)
 {
@@ -210,10 +219,7 @@ static void put_points(struct vt_json *w, const char *key, const struct load_tal
         vt_json_object(w, NULL);
         vt_json_double(w, "percentile", (double)percentiles[i] / 10000, 1);
         vt_json_bool(w, "supported", point.supported);
-        if (point.value >= 0)
-            vt_json_int(w, "ns", point.value);
-        else
-            vt_json_null(w, "ns");
+        put_time(w, "ns", point.value);
         if (point.low >= 0)
             vt_json_int(w, "low_ns", point.low);
         if (point.high >= 0)
@@ -276,7 +282,7 @@ void load_print_json(const struct load_options *o, const struct load_result *res
         put_points(&w, "response", tally, &tally->response);
     put_points(&w, "service", tally, &tally->service);
     if (!o->closed) {
-        vt_json_int(&w, "wake_lag_p99_ns", vt_hist_quantile(&tally->wake_lag, 990000));
+        put_time(&w, "wake_lag_p99_ns", vt_hist_quantile(&tally->wake_lag, 990000));
         vt_json_uint(&w, "queue_high", totals->queue_high);
     }
     vt_json_uint(&w, "connections_opened", totals->connections_opened);
@@ -284,9 +290,6 @@ void load_print_json(const struct load_options *o, const struct load_result *res
     vt_json_uint(&w, "all_requests", totals->intended);
     vt_json_uint(&w, "all_right", totals->good + totals->slow);
     vt_json_int(&w, "cpu_ns", result->cpu_ns);
-    if (result->run_delay_ns >= 0)
-        vt_json_int(&w, "run_delay_ns", result->run_delay_ns);
-    else
-        vt_json_null(&w, "run_delay_ns");
+    put_time(&w, "run_delay_ns", result->run_delay_ns);
     vt_json_end(&w);
 }

@@ -446,8 +446,9 @@ void engine_stop(struct engine *e)
 {
     if (e->phase == ENGINE_NEW || e->phase == ENGINE_FINISHED)
         return;
-    if (e->phase != ENGINE_RUNNING) {
+    if (e->phase != ENGINE_RUNNING) { /* without a T0 nothing is due */
         e->t0_ns = vt_clock_now_ns();
+        e->recorder.end = e->recorder.picked;
         e->phase = ENGINE_RUNNING;
     }
     e->stopping = true;

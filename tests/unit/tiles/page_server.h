@@ -14,7 +14,7 @@ enum page_what {
     PAGE_SILENT, /* never answers */
 };
 
-#define PAGE_CONNECTIONS_MAX 4096
+#define PAGE_CONNECTIONS_MAX 200000
 #define PAGE_REQUESTS_MAX 200000
 struct page_server {
     uv_tcp_t listener;
