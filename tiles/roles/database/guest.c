@@ -130,8 +130,8 @@ static int ask(const struct postgres_paths *paths, const char *option, const cha
     return vt_proc_run(argv, out, timeout_ns, err);
 }
 
-/* The last line of the server's own file says how far it is; to be asked by psql costs an emulated
- * guest more than all of its start. One that a killed server left is found out by asking. */
+/* The last line of the server's own file says how far it is: an emulated guest is spared programs
+ * that ask in vain. One that a killed server left is found out by asking. */
 static bool may_answer(const struct postgres_paths *paths)
 {
     VT_AUTO_BUF struct vt_buf text = VT_BUF_INIT(4096);

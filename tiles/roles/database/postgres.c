@@ -169,7 +169,7 @@ static int add_commands(const struct role_guest *guest, const char *name, unsign
     return vt_buf_check(commands, "commands for the database", err);
 }
 
-/* All tiles at once: a start of the server costs as much as a tile's contents. */
+/* All tiles in one start of the server. */
 static int load_tiles(const struct role_guest *guest, const struct postgres_paths *paths,
                       struct vt_error *err)
 {
