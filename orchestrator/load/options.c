@@ -185,6 +185,7 @@ int load_options_parse(int argc, char **argv, struct load_options *ret, struct v
         .timeout_ns = 10 * VT_NS_PER_S,
         .wake_lag_max_ns = 10 * VT_NS_PER_MS,
     };
+    uint32_t seed; /* short enough to be typed again, and for readers of JSON with 53 bits */
     int first = argc, code;
 
     if (!settings)
@@ -199,9 +200,10 @@ int load_options_parse(int argc, char **argv, struct load_options *ret, struct v
     if ((code = load_url_parse(argv[first], &options.url, err)) < 0 ||
         (code = check(&options, err)) < 0)
         return code;
-    if (!options.has_seed && getrandom(&options.seed, sizeof options.seed, 0) < 0)
+    if (getrandom(&seed, sizeof seed, 0) < 0)
         return vt_error_errno(err, VT_KIND_INFRA, errno, "draw a seed");
-    options.seed &= INT64_MAX;
+    if (!options.has_seed)
+        options.seed = seed;
     *ret = options;
     return 0;
 }

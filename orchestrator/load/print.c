@@ -242,6 +242,7 @@ static void put_settings(struct vt_json *w, const struct load_options *o)
     } else {
         vt_json_double(w, "rate", (double)o->rate / MILLION, 6);
         vt_json_uint(w, "seed", o->seed);
+        vt_json_int(w, "wake_lag_max_ns", o->wake_lag_max_ns);
     }
     vt_json_int(w, "connections", o->connections);
     vt_json_int(w, "threads", o->threads);

@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "orchestrator/load/url.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
 
+#include "base/scope.h"
 #include "base/text.h"
+
+#define ACCEPT_MS 3000 /* for one of several addresses */
 
 static int bad(const char *text, const char *why, struct vt_error *err)
 {
@@ -101,15 +107,51 @@ int load_url_parse(const char *text, struct load_url *ret, struct vt_error *err)
     return 0;
 }
 
+static bool accepts(const struct addrinfo *at, uint16_t port)
+{
+    VT_AUTO_CLOSE int fd =
+        socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
+    struct sockaddr_storage address = {0};
+    struct pollfd opened = {.fd = fd, .events = POLLOUT};
+    int why = 0;
+    socklen_t len = sizeof why;
+
+    if (fd < 0 || at->ai_addrlen > sizeof address)
+        return false;
+    memcpy(&address, at->ai_addr, at->ai_addrlen);
+    if (address.ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)&address)->sin6_port = htons(port);
+    else
+        ((struct sockaddr_in *)&address)->sin_port = htons(port);
+    if (connect(fd, (struct sockaddr *)&address, at->ai_addrlen) == 0)
+        return true;
+    return errno == EINPROGRESS && poll(&opened, 1, ACCEPT_MS) == 1 &&
+           getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &len) == 0 && why == 0;
+}
+
+/* The first where somebody listens, else the first: "localhost" is two, servers often listen at
+ * one of them. */
+static const struct addrinfo *choose(const struct addrinfo *found, uint16_t port)
+{
+    const struct addrinfo *at = found;
+
+    while (at && found->ai_next && !accepts(at, port))
+        at = at->ai_next;
+    return at ? at : found;
+}
+
 int load_url_resolve(struct load_url *url, struct vt_error *err)
 {
     const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
     int code = getaddrinfo(url->target.server_name, NULL, &wanted, &found);
 
-    if (code == 0)
-        code = getnameinfo(found->ai_addr, found->ai_addrlen, url->target.address,
+    if (code == 0) {
+        const struct addrinfo *at = choose(found, url->target.port);
+
+        code = getnameinfo(at->ai_addr, at->ai_addrlen, url->target.address,
                            sizeof url->target.address, NULL, 0, NI_NUMERICHOST);
+    }
     if (found)
         freeaddrinfo(found);
     return code == 0 ? 0

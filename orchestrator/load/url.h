@@ -16,7 +16,8 @@ struct load_url {
  * spaces; the fragment is left out, a user is refused. Kind USAGE. The address is still to be
  * found. */
 int load_url_parse(const char *text, struct load_url *ret, struct vt_error *err);
-/* The host's first address, as the machine resolves names. Blocks. */
+/* The host's address as the machine resolves names; of several the first that takes a connection,
+ * else the first. Blocks. */
 int load_url_resolve(struct load_url *url, struct vt_error *err);
 
 #endif

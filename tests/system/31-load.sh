@@ -14,7 +14,7 @@ if [ $# -eq 0 ]; then
     done
     work=$(mktemp -d /tmp/vl.XXXXXX)
     trap 'rm -rf "$work"' EXIT
-    unshare --net --pid --fork --kill-child --mount-proc bash "$0" "$work"
+    unshare --mount --net --pid --fork --kill-child --mount-proc bash "$0" "$work"
     exit
 fi
 
@@ -29,6 +29,8 @@ die() {
 # ---- the server ----
 
 ip link set lo up
+printf '%s two.test\n' ::1 127.0.0.1 >hosts
+mount --bind hosts /etc/hosts
 for name in server other; do
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=web.test \
         -addext subjectAltName=IP:127.0.0.1 -keyout "$name.key" -out "$name.pem" 2>/dev/null
@@ -43,6 +45,7 @@ http {
     keepalive_requests 1000000;
     server {
         listen 127.0.0.1:8080 backlog=511;
+        listen [::1]:8081;
         listen 127.0.0.1:8443 ssl backlog=511;
         ssl_certificate server.pem; ssl_certificate_key server.key; ssl_protocols TLSv1.3;
         location / { return 200 "hello\n"; }
@@ -115,6 +118,9 @@ counted /closed
 load 0 $url/think --closed --think 100ms --duration 1s --warm-up 0s
 grep -q '^closed loop, think time 0.1 s' out || die "no head"
 grep -q 'stalls are hidden' out || die "closed loop without its warning"
+load 0 http://[::1]:8081/six --closed --duration 1s --warm-up 0s
+load 0 http://two.test:8080/two --closed --duration 1s --warm-up 0s --json
+is '.address == "127.0.0.1" and .host == "two.test:8080"'
 load 1 $url/no --rate 50 --duration 1s --warm-up 0s --wake-lag-max 5s --threads 4
 grep -q '^first .*the status is 404' out || die "no reason given"
 load 3 $url/late --rate 100 --duration 1s --warm-up 0s --wake-lag-max 1us --json

@@ -126,7 +126,7 @@ static void test_seed(void **state)
     assert_int_equal(parse(words, &one, NULL), 0);
     assert_int_equal(parse(words, &two, NULL), 0);
     assert_true(one.seed != two.seed);
-    assert_true(one.seed <= INT64_MAX && two.seed <= INT64_MAX);
+    assert_true(one.seed <= UINT32_MAX && two.seed <= UINT32_MAX);
 }
 
 int main(void)
