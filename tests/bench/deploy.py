@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""deploy.py [PAIRS [SPEC]]: what vtile costs over the same QEMUs started by hand.
+"""deploy.py [PAIRS [SPEC [together]]]: what vtile costs over the same QEMUs started by hand.
 
 Alternated pairs (fifteen unless said otherwise) of one tile of SPEC (web unless said otherwise),
-each side from nothing until all servers have
-answered: CPU seconds of everything that was started, and the QEMUs' proportional memory. The bare
+each side from nothing until all servers have answered. `together`: both sides of a pair at the same
+time, each in its network, so that a machine whose speed changes from minute to minute changes for
+both; either side then costs more than it would alone. CPU seconds of everything that was started, and the QEMUs' proportional memory. The bare
 side runs libvirt's own command lines for the same domains with the same image; its guests serve
 without a controller. The same poller asks on both sides. Then one whole run for the controller's
 share of a core while it measures. Prints a table and, as its last line, JSON.
@@ -29,6 +30,7 @@ VTILE = f"{BUILD}/vtile"
 TICK = os.sysconf("SC_CLK_TCK")
 PAIRS = int(sys.argv[1]) if len(sys.argv) > 1 else 15
 SPEC = sys.argv[2] if len(sys.argv) > 2 else "web"
+TOGETHER = sys.argv[3:] == ["together"]
 POLL_S = 0.1
 DEADLINE_S = 240
 libc = ctypes.CDLL(None, use_errno=True)
@@ -146,6 +148,17 @@ def qemus_of(text):
     return [pid for pid, line in processes_with(text) if b"-accel" in line and b"guest=" in line]
 
 
+def role_of(pid):
+    """Of the QEMU whose -name says guest=vt-<run>-<tile>-<role>."""
+    with open(f"/proc/{pid}/cmdline", "rb") as f:
+        found = re.search(rb"guest=vt-[0-9a-f]+-[0-9]+-([a-z]+)", f.read())
+    return found[1].decode() if found else "?"
+
+
+def by_role(pids):
+    return {role_of(pid): cpu_s(pid) for pid in pids}
+
+
 def environment(work):
     return dict(os.environ, VTILE_STATE=f"{work}/s", VTILE_RUNTIME=f"{work}/r",
                 VTILE_GUEST_PROGRAMS=BUILD)
@@ -167,6 +180,7 @@ def servers_of(vms):
 
 def run_vtile(work, servers):
     env = environment(work)
+    begin = time.monotonic()
     # Into a file: a pipe that nobody reads would stop the run.
     with open(f"{work}/events", "w+") as events:
         child = subprocess.Popen([VTILE, "run", "--json", "--host", "embed", "--spec", SPEC],
@@ -180,15 +194,16 @@ def run_vtile(work, servers):
 
     netns = wait_until(deploys)
     wait_for_answers(netns, servers)
+    wall = time.monotonic() - begin
     qemus = qemus_of(f"{work}/s/embed")
     clients = [pid for pid, _ in processes_with(f"{work}/r/") if pid not in qemus + [child.pid]]
-    guests = [cpu_s(pid) for pid in qemus]
+    guests = by_role(qemus)
     own = cpu_s(child.pid) + sum(cpu_s(pid) for pid in clients)
     memory = [pss_mib(pid) for pid in qemus]
     child.send_signal(signal.SIGINT)
     child.wait()
-    return {"cpu_s": sum(guests) + own, "guests_cpu_s": sum(guests), "own_cpu_s": own,
-            "vms": len(guests), "pss_mib": sum(memory)}
+    return {"cpu_s": sum(guests.values()) + own, "own_cpu_s": own, "roles": guests,
+            "vms": len(qemus), "pss_mib": sum(memory), "wall_s": wall}
 
 
 def ip(*words):
@@ -196,11 +211,16 @@ def ip(*words):
 
 
 def run_bare(work, servers):
-    (bridge, address), vms = plan(work)
+    return run_planned(plan(work), work, servers)
+
+
+def run_planned(planned, work, servers):
+    (bridge, address), vms = planned
     netns = "vt-bare"
     ip("netns", "add", netns)
     inside = ["-n", netns]
     children = []
+    begin = time.monotonic()
     try:
         ip(*inside, "link", "set", "lo", "up")
         ip(*inside, "link", "add", bridge, "type", "bridge")
@@ -211,8 +231,10 @@ def run_bare(work, servers):
             ip(*inside, "link", "set", tap, "master", bridge, "up")
             children.append(start_bare(netns, tap, command))
         wait_for_answers(netns, servers)
-        return {"cpu_s": sum(cpu_s(c.pid) for c in children), "vms": len(children),
-                "pss_mib": sum(pss_mib(c.pid) for c in children)}
+        wall = time.monotonic() - begin
+        guests = by_role([c.pid for c in children])
+        return {"cpu_s": sum(guests.values()), "roles": guests, "vms": len(children),
+                "pss_mib": sum(pss_mib(c.pid) for c in children), "wall_s": wall}
     finally:
         for child in children:
             child.kill()
@@ -246,6 +268,36 @@ def start_bare(netns, tap, command):
             continue
         args.append(word)
     return subprocess.Popen(["ip", "netns", "exec", netns, *args], stdin=subprocess.DEVNULL)
+
+
+def run_alternated(work, servers, vtile_first):
+    order = (run_vtile, run_bare) if vtile_first else (run_bare, run_vtile)
+    result = {f.__name__: f(work, servers) for f in order}
+    return result["run_vtile"], result["run_bare"]
+
+
+def run_together(work, servers, vtile_first):
+    """vtile_first: which of the two starts some milliseconds before the other."""
+    planned = plan(work)  # while nobody else has the embedded host
+    other, here = (run_bare_of(planned), run_vtile) if vtile_first else (run_vtile, run_bare_of(planned))
+    receive, send = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        with os.fdopen(send, "w") as out:
+            json.dump(other(work, servers), out)
+        os._exit(0)
+    os.close(send)
+    mine = here(work, servers)
+    with os.fdopen(receive) as told:
+        theirs = told.read()
+    if os.waitpid(pid, 0)[1] != 0 or not theirs:
+        die("the other side of a pair failed")
+    sides = (mine, json.loads(theirs))
+    return sides if vtile_first else sides[::-1]
+
+
+def run_bare_of(planned):
+    return lambda work, servers: run_planned(planned, work, servers)
 
 
 def measure_controller(work):
@@ -285,9 +337,8 @@ def main():
         servers = servers_of(plan(work)[1])
         run_vtile(work, servers)  # not counted: fills the capability cache
         for i in range(PAIRS):
-            order = (run_vtile, run_bare) if i % 2 == 0 else (run_bare, run_vtile)
-            result = {f.__name__: f(work, servers) for f in order}
-            rows.append((result["run_vtile"], result["run_bare"]))
+            pair = run_together if TOGETHER else run_alternated
+            rows.append(pair(work, servers, i % 2 == 0))
             vtile, bare = rows[-1]
             print(f"pair {i + 1:2}: vtile {vtile['cpu_s']:6.2f} CPU s (own {vtile['own_cpu_s']:.2f}), "
                   f"bare {bare['cpu_s']:6.2f}, ratio {vtile['cpu_s'] / bare['cpu_s']:.3f}; "
@@ -301,6 +352,7 @@ def main():
     memory = [v["pss_mib"] / b["pss_mib"] for v, b in rows]
     result = {
         "v": 1, "type": "bench", "name": "deploy", "spec": SPEC, "pairs": PAIRS,
+        "together": TOGETHER,
         "cpu_ratio_median": round(statistics.median(ratios), 4),
         "cpu_ratio_upper95": round(upper_bound(ratios), 4) if PAIRS > 4 else None,
         "cpu_s_per_vm": round(statistics.median(v["cpu_s"] / v["vms"] for v, _ in rows), 3),
@@ -309,6 +361,12 @@ def main():
         "pss_mib_per_vm": round(statistics.median(v["pss_mib"] / v["vms"] for v, _ in rows), 1),
         "controller_core_share": round(controller, 5),
     }
+    print("\nmedian CPU s   vtile    bare")
+    for role in sorted(rows[0][0]["roles"]):
+        sides = [statistics.median(row[side]["roles"].get(role, 0) for row in rows) for side in (0, 1)]
+        print(f"  {role:10} {sides[0]:7.2f} {sides[1]:7.2f}")
+    walls = [statistics.median(row[side]["wall_s"] for row in rows) for side in (0, 1)]
+    print(f"  until all answered: {walls[0]:.1f} s, {walls[1]:.1f} s\n")
     for key, value in result.items():
         print(f"{key:24} {value}")
     print(json.dumps(result))
