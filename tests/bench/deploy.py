@@ -2,12 +2,13 @@
 """deploy.py [PAIRS [SPEC [together]]]: what vtile costs over the same QEMUs started by hand.
 
 Alternated pairs (fifteen unless said otherwise) of one tile of SPEC (web unless said otherwise),
-each side from nothing until all servers have answered. `together`: both sides of a pair at the same
-time, each in its network, so that a machine whose speed changes from minute to minute changes for
-both; either side then costs more than it would alone. CPU seconds of everything that was started, and the QEMUs' proportional memory. The bare
-side runs libvirt's own command lines for the same domains with the same image; its guests serve
-without a controller. The same poller asks on both sides. Then one whole run for the controller's
-share of a core while it measures. Prints a table and, as its last line, JSON.
+each side from nothing until all servers have answered: CPU seconds of everything that was started,
+and the QEMUs' proportional memory. The bare side runs libvirt's own command lines for the same
+domains with the same image; its guests serve without a controller. The same poller asks on both
+sides. `together`: both sides of a pair at the same time, each in its network, so that a machine
+whose speed changes from minute to minute changes for both; either costs more than it would alone.
+Then one whole run for the controller's share of a core while it measures. Prints a table and, as
+its last line, JSON.
 """
 import ctypes
 import json
