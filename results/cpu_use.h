@@ -12,8 +12,8 @@
 #include "base/text.h"
 #include "results/samples.h"
 
-#define CPU_USE_FULL 0.90 /* [ours] a host that is busier is named beside a limit that is broken \
-                           */
+/* [ours] A host that is busier is named beside a limit that is broken. */
+#define CPU_USE_FULL 0.90
 #define CPU_USE_ROLES_MAX 16
 #define CPU_USE_TILES_SHOWN 4
 #define CPU_USE_ROWS_MAX (CPU_USE_ROLES_MAX + CPU_USE_TILES_SHOWN + 5)

@@ -32,8 +32,8 @@ struct result {
     struct score score;
     struct verdict verdict;
     struct kept kept;
-    struct vt_buf
-        busy; /* for people: who filled the host; empty unless it was full and QoS failed */
+    /* For people: who filled the host; empty unless it was full and QoS failed. */
+    struct vt_buf busy;
 };
 
 /* Zeroed *ret is filled; dispose also after an error. */
