@@ -120,7 +120,8 @@ static void engine_finished(void *ctx, const struct engine_totals *t)
         set_fifo(c, false);
     load->state = LOAD_FINISHED;
     uplink_event(c->uplink, "load.finished", load->order.role,
-                 json_pack("{s:s, s:o}", "hash", hash, "totals", wire_totals_write(&totals)));
+                 json_pack("{s:s, s:o, s:o}", "hash", hash, "totals", wire_totals_write(&totals),
+                           "generator", vt_record_generator_write(&t->generator)));
 }
 
 static const struct engine_events engine_events = {
@@ -163,6 +164,7 @@ static int make_load(struct client *c, const json_t *params, struct load **ret,
             .schedule = &load->schedule,
             .tls = c->tls,
             .drain_ns = load->order.drain_ns,
+            .measure_from_ns = load->order.window_from_ns,
         };
         config.driver = load->driver = role_find(load->order.role)->driver;
         config.target.tile = load->order.tile;
@@ -410,7 +412,7 @@ int duty_client(const struct vt_confdisk *conf, struct vt_error *err)
     if (!c)
         return vt_error_no_memory(err, "client");
     c->conf = conf;
-    c->pulse.sampler.process = true;
+    c->pulse.sampler.process = c->pulse.sampler.machine = true;
     int rc = vt_loop_init(&c->loop, err);
     if (rc == 0) {
         rc = serve(c, err);

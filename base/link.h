@@ -70,6 +70,8 @@ int vt_link_fd_new(struct vt_loop *loop, int fd, size_t queue_max, struct vt_lin
  * connected are waited out by poll, not spun on). */
 int vt_link_port_new(struct vt_loop *loop, const char *path, size_t queue_max, struct vt_link **ret,
                      struct vt_error *err);
+/* The descriptor at the bottom; -1 where there is none. It stays the link's. */
+int vt_link_fd(const struct vt_link *link);
 /* Filter, TLS 1.3 or later: takes over below (on error below stays the caller's). server: accept
  * state. name: for SNI and for checking the peer's certificate (host name or address text); NULL:
  * chain only. Whether a certificate is asked for is ctx's matter. ctx is referenced. */

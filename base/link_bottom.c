@@ -39,3 +39,12 @@ void vt_link_bottom_close(struct vt_link *link)
         vt_error_set(&b->err, VT_KIND_INFRA, -ECANCELED, "the connection was closed");
     vt_link_bottom_finish(b, VT_LINK_FAILED);
 }
+
+int vt_link_fd(const struct vt_link *link)
+{
+    uv_os_fd_t fd = -1;
+
+    while (link->below)
+        link = link->below;
+    return uv_fileno(((const struct vt_link_bottom *)link)->io, &fd) == 0 ? fd : -1;
+}

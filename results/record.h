@@ -54,6 +54,8 @@
 #define RECORD_META_CLOCK_BEGIN "clock.begin."
 /* And an agent's name: how often its VM was started again while load ran. */
 #define RECORD_META_RESTARTS "restarts."
+/* And "<role>.<tile>": what a load client said of its own work, results/generator.h. */
+#define RECORD_META_GENERATOR "generator."
 /* And a knob's name: what did not stay as tuning had set it, and when; each degrades. */
 #define RECORD_META_TUNING_DRIFT "tuning.drift."
 /* "complete", "interrupted", "failed: why"; absent: unfinished */

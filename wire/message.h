@@ -22,7 +22,8 @@
  *                              acknowledged.<role>.<tile>.bits, then {"bytes"}
  *   both    config {}      what the record keeps of this machine, text by name
  * Events {"kind", "text", ...}: server_died, work.finished ("totals", "overflowed", "why") (guest);
- * load.finished (client; "hash" of the schedule, "totals": see wire_totals_read).
+ * load.finished (client; "hash" of the schedule, "totals": see wire_totals_read, "generator": see
+ * base/record_generator.h).
  */
 #ifndef VTILE_WIRE_MESSAGE_H
 #define VTILE_WIRE_MESSAGE_H

@@ -14,6 +14,7 @@
 #include "base/scope.h"
 #include "base/text.h"
 #include "orchestrator/run/steps.h"
+#include "results/generator.h"
 #include "tiles/load/jobs.h"
 #include "tiles/load/order.h"
 #include "wire/message.h"
@@ -367,6 +368,21 @@ void run_end_load(struct run_load *load)
     phases_done(&run->phases, NULL);
 }
 
+/* Load that guests make by themselves has no generator that could be in its own way. */
+static int put_generator(struct run *run, const struct run_load *load, const json_t *data,
+                         struct vt_error *err)
+{
+    struct vt_record_generator generator;
+    int ret;
+
+    if (load->vm->spec->works)
+        return 0;
+    ret = vt_record_generator_read(json_object_get(data, "generator"), &generator, err);
+    if (ret < 0)
+        return ret;
+    return generator_put(run->record, load->vm->tile, load->vm->role->name, &generator, err);
+}
+
 void run_load_finished(struct run *run, const char *agent, const json_t *data)
 {
     struct vt_record_totals totals;
@@ -392,7 +408,8 @@ void run_load_finished(struct run *run, const char *agent, const json_t *data)
     }
     if (!is_whole(run, load, data))
         run_reason(run, "counts-lost", 1, "%s could not count all that it did", agent);
-    if (run->record && record_put_totals(run->record, &totals, &err) < 0)
+    if (run->record && (record_put_totals(run->record, &totals, &err) < 0 ||
+                        put_generator(run, load, data, &err) < 0))
         phases_fail(&run->phases, &err);
     run_end_load(load);
 }

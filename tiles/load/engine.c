@@ -78,6 +78,7 @@ static void pick_step(struct engine *e, int64_t now_ns)
     uint32_t *last = &e->last_step[e->config.schedule->steps[step].session];
 
     recorder_pick(&e->recorder, now_ns - engine_due_ns(e, step));
+    self_check_step(&e->check, engine_due_ns(e, step), now_ns);
     if (*last > 0 && recorder_open(&e->recorder, *last - 1))
         recorder_at(&e->recorder, *last - 1)->waiter = step;
     else
@@ -118,9 +119,19 @@ static void time_out(struct engine *e, int64_t now_ns)
 
 /* --- the run --- */
 
+static void end_check(struct engine *e)
+{
+    struct vt_record_generator *generator = &e->recorder.totals.generator;
+
+    self_check_end(&e->check, vt_clock_now_ns(), generator);
+    generator->connections = e->nconnections;
+    generator->pooled = e->sharing == &engine_pool;
+}
+
 static void finish(struct engine *e)
 {
     deliver(e);
+    end_check(e);
     e->phase = ENGINE_FINISHED;
     vt_timer_disarm(&e->timer);
     end_connections(e, true);
@@ -179,6 +190,13 @@ void engine_open_connection(struct engine *e, struct connection *c)
     engine_tick_soon(e);
 }
 
+void engine_note_opened(struct engine *e, struct connection *c)
+{
+    c->counted = true;
+    e->recorder.totals.connections_opened++;
+    self_check_buffers(&e->check, vt_link_fd(c->link));
+}
+
 static void end_connections(struct engine *e, bool orderly)
 {
     for (uint32_t i = 0; i < e->nconnections; i++)
@@ -214,6 +232,7 @@ static void release(struct engine *e)
     if (e->events || e->nlinks > 0 || !e->timer_closed)
         return;
     recorder_dispose(&e->recorder);
+    self_check_dispose(&e->check);
     vt_buf_dispose(&e->out);
     SSL_CTX_free(e->config.tls);
     free(e->last_step);
@@ -303,8 +322,11 @@ static int64_t next_ns(const struct engine *e)
 void engine_arm(struct engine *e)
 {
     int64_t at_ns = e->events ? next_ns(e) : 0;
+    bool waiting = e->recorder.queued > 0;
     struct vt_error err = VT_ERROR_INIT;
 
+    if (e->phase == ENGINE_RUNNING && self_check_changed(&e->check, e->nopen, waiting))
+        self_check_change(&e->check, e->nopen, waiting, vt_clock_now_ns());
     if (at_ns == 0)
         vt_timer_disarm(&e->timer);
     else if (vt_timer_arm(&e->timer, at_ns, &err) < 0 && e->phase == ENGINE_RUNNING)
@@ -408,6 +430,8 @@ int engine_new(struct vt_loop *loop, const struct engine_config *config,
     if (code == 0)
         code = recorder_init(&e->recorder, config->schedule, config->driver, config->load, err);
     if (code == 0)
+        code = self_check_init(&e->check, err);
+    if (code == 0)
         code = make_connections(e, err);
     if (code == 0)
         code = vt_timer_init(&e->timer, loop, on_timer, e, err);
@@ -431,13 +455,30 @@ void engine_open(struct engine *e)
     engine_arm(e);
 }
 
+/* From that time on; steps are sorted. */
+static size_t steps_from(const struct schedule *schedule, int64_t from_ns)
+{
+    size_t first = 0;
+
+    while (first < schedule->nsteps && schedule->steps[first].intended_ns < from_ns)
+        first++;
+    return schedule->nsteps - first;
+}
+
+static void start_at(struct engine *e, int64_t t0_ns)
+{
+    e->t0_ns = t0_ns;
+    e->phase = ENGINE_RUNNING;
+    self_check_start(&e->check, t0_ns + e->config.measure_from_ns, t0_ns + e->config.window_ns,
+                     steps_from(e->config.schedule, e->config.measure_from_ns), e->nopen);
+}
+
 int engine_start(struct engine *e, int64_t t0_ns, struct vt_error *err)
 {
     if (e->phase != ENGINE_READY)
         return vt_error_set(err, VT_KIND_INFRA, -EINVAL, "start the load of %s: not ready",
                             e->config.driver->name);
-    e->t0_ns = t0_ns;
-    e->phase = ENGINE_RUNNING;
+    start_at(e, t0_ns);
     engine_arm(e);
     return 0;
 }
@@ -447,9 +488,8 @@ void engine_stop(struct engine *e)
     if (e->phase == ENGINE_NEW || e->phase == ENGINE_FINISHED)
         return;
     if (e->phase != ENGINE_RUNNING) { /* without a T0 nothing is due */
-        e->t0_ns = vt_clock_now_ns();
+        start_at(e, vt_clock_now_ns());
         e->recorder.end = e->recorder.picked;
-        e->phase = ENGINE_RUNNING;
     }
     e->stopping = true;
     engine_arm(e);

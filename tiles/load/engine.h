@@ -29,6 +29,7 @@
 
 #include "base/event.h"
 #include "base/loop.h"
+#include "base/record_generator.h"
 #include "tiles/load/schedule.h"
 
 struct engine_config {
@@ -36,9 +37,10 @@ struct engine_config {
     const struct spec_load *load;
     const struct schedule *schedule; /* outlives the engine */
     struct driver_target target;
-    SSL_CTX *tls;      /* when driver->tls; referenced */
-    int64_t drain_ns;  /* after the last segment */
-    int64_t window_ns; /* sum of the segments */
+    SSL_CTX *tls;            /* when driver->tls; referenced */
+    int64_t drain_ns;        /* after the last segment */
+    int64_t window_ns;       /* sum of the segments */
+    int64_t measure_from_ns; /* of it, what is measured: from here to its end */
 };
 struct engine_totals {
     uint64_t intended, good, slow, wrong, failed;
@@ -47,6 +49,7 @@ struct engine_totals {
     uint64_t queue_high;     /* most steps due at once without a connection */
     uint64_t early;          /* sent before the intended time: must be 0 */
     char first_failure[160]; /* text of the first wrong or failed step, "" */
+    struct vt_record_generator generator;
 };
 struct engine_events {
     /* status < 0: not all connections could be opened; err says why. */

@@ -9,6 +9,7 @@
 #include "tiles/load/connection.h"
 #include "tiles/load/engine.h"
 #include "tiles/load/recorder.h"
+#include "tiles/load/self_check.h"
 
 enum engine_phase {
     ENGINE_NEW,
@@ -44,6 +45,7 @@ struct engine {
     int64_t tick_ns; /* 0: no tick */
     bool stopping;
     struct recorder recorder;
+    struct self_check check;
     uint32_t *last_step;   /* of each session: its last picked step + 1 */
     uint8_t *acknowledged; /* a bit a step; NULL where the driver never acknowledges */
 
@@ -76,6 +78,8 @@ void engine_open_connection(struct engine *engine, struct connection *connection
 /* err NULL: all are open. */
 void engine_report_opened(struct engine *engine, const struct vt_error *err);
 void engine_tick_soon(struct engine *engine);
+/* It is of use now, for the first time since it was opened. */
+void engine_note_opened(struct engine *engine, struct connection *connection);
 /* The common part of the owner's events. */
 void engine_answered(void *ctx, struct connection *connection, const char *wrong_why);
 void engine_failed(void *ctx, struct connection *connection, const char *why);

@@ -87,9 +87,8 @@ static void on_ready(void *ctx, struct connection *c)
 
     idle_add(e, c);
     if (!c->counted) {
-        c->counted = true;
+        engine_note_opened(e, c);
         e->nopen++;
-        e->recorder.totals.connections_opened++;
         if (e->phase == ENGINE_OPENING && e->nopen == e->nconnections)
             engine_report_opened(e, NULL);
     }

@@ -170,8 +170,7 @@ static void on_ready(void *ctx, struct connection *c)
     struct engine *e = ctx;
 
     if (!c->counted) {
-        c->counted = true;
-        e->recorder.totals.connections_opened++;
+        engine_note_opened(e, c);
         if (c->carrying && step_of(e, c->step)->operation == 0)
             send_carried(e, c);
         else

@@ -115,6 +115,19 @@ static void check_log(const struct schedule *schedule, unsigned status_of_argume
     assert_true(earliest_s > -0.1);
 }
 
+/* Nothing was in the generator's way but the machine that the test runs on. */
+static void check_generator(int64_t window_ns, unsigned steps)
+{
+    const struct vt_record_generator *generator = &run.totals.generator;
+
+    assert_true(generator->connections == 16 && generator->pooled == 1);
+    assert_int_equal(generator->watched_ns, window_ns);
+    assert_int_equal(generator->open, 16000000);
+    assert_true(generator->waiting_ns < window_ns / 2);
+    assert_int_equal(generator->gaps, steps - 1);
+    assert_true(generator->receive_bytes >= 4096 && generator->send_bytes >= 4096);
+}
+
 static void check_replay(void **state, const struct driver *driver)
 {
     enum { SECONDS = SANITIZED ? 1 : 2, STEPS = 500 * SECONDS };
@@ -129,6 +142,7 @@ static void check_replay(void **state, const struct driver *driver)
     assert_true(run.finished_ns >= run.t0_ns + run.window_ns);
     assert_int_equal(run.totals.connections_opened, 16);
     assert_string_equal(run.totals.first_failure, "");
+    check_generator(SECONDS * S, STEPS);
     check_written(&schedule);
     check_log(&schedule, statuses);
     schedule_dispose(&schedule);
@@ -180,6 +194,9 @@ static void test_stall(void **state)
     assert_true(vt_hist_quantile(&run.service, 980000) <
                 vt_hist_quantile(&run.response, 980000) / 4);
     assert_true(run.totals.queue_high > STEPS / 10);
+    /* From when the 16 were taken until the backlog was worked off. */
+    assert_true((double)run.totals.generator.waiting_ns * 1e-9 > stop_s * 0.9 - 0.1);
+    assert_true((double)run.totals.generator.waiting_ns * 1e-9 < stop_s * 1.1 + 0.5);
     check_written(&schedule);
     schedule_dispose(&schedule);
 }
