@@ -27,8 +27,8 @@
  * Rates: ranked from the fastest down, otherwise the same. "95 % at least r" holds if the rate of
  * rank ceil(0.95 n) is at least r.
  *
- * Requests that follow one another are correlated, so the true interval is wider: the one shown is
- * a floor.
+ * Requests that follow one another are correlated, so the true interval is wider: this one is a
+ * floor. qos_batches.c has the wider one.
  */
 #define TAIL 0.025
 #define ENOUGH_MISSES 4              /* n (1 - q) from which q^n <= exp(-n (1 - q)) <= TAIL */
@@ -129,8 +129,7 @@ void qos_interval(uint64_t n, int64_t percentile, uint64_t *ret_low, uint64_t *r
     }
 }
 
-/* Value of a rank among all intended, the best first. */
-static int64_t value_at(const struct record_sum_operation *sum, enum qos_kind kind, uint64_t rank)
+int64_t qos_value_at(const struct record_sum_operation *sum, enum qos_kind kind, uint64_t rank)
 {
     const struct vt_hist *hist = kind == QOS_RATE ? &sum->rate : &sum->response;
     uint64_t correct = sum->good + sum->slow;
@@ -150,7 +149,7 @@ static uint64_t nearest_rank(uint64_t n, int64_t percentile)
 static int64_t percentile_of(const struct record_sum_operation *sum, enum qos_kind kind,
                              int64_t percentile)
 {
-    return sum->intended ? value_at(sum, kind, nearest_rank(sum->intended, percentile)) : -1;
+    return sum->intended ? qos_value_at(sum, kind, nearest_rank(sum->intended, percentile)) : -1;
 }
 
 int64_t qos_percentile(const struct record_sum_operation *sum, int64_t percentile)
@@ -288,9 +287,9 @@ static int add_limit(struct qos *qos, const struct vt_record_role *role,
     if (line.n)
         qos_interval(line.n, percentile, &low, &high);
     if (low)
-        line.low = value_at(sum, kind, low);
+        line.low = qos_value_at(sum, kind, low);
     if (high)
-        line.high = value_at(sum, kind, high);
+        line.high = qos_value_at(sum, kind, high);
     line.state = qos_tally_judge(&tally);
     return add_line(qos, &line, err);
 }
@@ -338,10 +337,11 @@ static int add_errors(struct qos *qos, const struct vt_record_role *role,
     return add_line(qos, &line, err);
 }
 
-/* An operation with limits that never came up stands in no row: it is undecided, not absent. */
-static const struct record_sum_operation *find_operation(const struct record_sum *sum,
-                                                         const char *name)
+const struct record_sum_operation *qos_find_operation(const struct record_sum *sum,
+                                                      const char *name)
 {
+    if (!*name)
+        return &sum->all;
     for (size_t i = 0; i < sum->noperations; i++) {
         if (!strcmp(sum->operations[i].name, name))
             return &sum->operations[i];
@@ -349,6 +349,7 @@ static const struct record_sum_operation *find_operation(const struct record_sum
     return NULL;
 }
 
+/* An operation with limits that never came up stands in no row: it is undecided, not absent. */
 int qos_add_role(struct qos *qos, const struct vt_record_role *role, const struct record_sum *sum,
                  bool by_operation, struct vt_error *err)
 {
@@ -358,7 +359,7 @@ int qos_add_role(struct qos *qos, const struct vt_record_role *role, const struc
 
     for (size_t i = 0; r == 0 && by_operation && i < role->noperations; i++) {
         const struct vt_record_operation *op = &role->operations[i];
-        const struct record_sum_operation *found = find_operation(sum, op->name);
+        const struct record_sum_operation *found = qos_find_operation(sum, op->name);
         size_t first = qos->nlines;
 
         if (!found)

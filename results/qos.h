@@ -33,7 +33,9 @@ struct qos_line {
     int64_t percentile; /* millionths; RATE: of the requests that are to be so fast; not ERRORS */
     int64_t limit;      /* ns, bytes a second, or millionths of errors */
     int64_t value;      /* like limit; -1 without samples; not ERRORS: QOS_BEYOND */
-    int64_t low, high;  /* its 95 % interval, the better end first; -1 where an end is missing */
+    /* Its 95 % interval, the better end first; -1 where an end is missing. By qos_add_role alone it
+     * is what independent requests would have (qos_batches.h). */
+    int64_t low, high;
     uint64_t n, beyond; /* requests intended; beyond the limit, or wrong + failed */
     uint64_t wrong, failed;
     enum qos_state state;
@@ -78,6 +80,12 @@ extern const int64_t qos_rate_shares[2];
 /* Nearest rank among all that were intended: QOS_BEYOND where it falls among wrong and failed
  * requests, -1 when nothing was intended. */
 int64_t qos_percentile(const struct record_sum_operation *sum, int64_t percentile);
+
+/* Value of a rank among all intended, the best first; QOS_BEYOND as above. */
+int64_t qos_value_at(const struct record_sum_operation *sum, enum qos_kind kind, uint64_t rank);
+/* name "": all of them. NULL: it never came up. */
+const struct record_sum_operation *qos_find_operation(const struct record_sum *sum,
+                                                      const char *name);
 
 /* Order statistics (1-based ranks among n) that enclose the q-quantile with 95 %; 0 where there is
  * none. See qos.c for rule and source. */

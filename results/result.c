@@ -7,6 +7,7 @@
 
 #include "base/scope.h"
 #include "results/cpu_use.h"
+#include "results/qos_batches.h"
 
 /* A text of meta, "" when absent. */
 static int read_word(struct record_reader *reader, const char *key, char *dst, size_t size,
@@ -55,6 +56,7 @@ static int add_role(struct record_reader *reader, const struct vt_record_role *r
     struct vt_record_totals totals;
     struct record_sum *sum;
     bool has_schedule, has_totals;
+    size_t first;
     int r = record_read_schedule(reader, role->tile, role->role, &schedule, err);
 
     if (r < 0 && r != -ENOENT)
@@ -72,7 +74,10 @@ static int add_role(struct record_reader *reader, const struct vt_record_role *r
         free(sum);
         return r;
     }
+    first = result->qos.nlines;
     r = qos_add_role(&result->qos, role, sum, by_operation, err);
+    if (r == 0)
+        r = qos_widen(&result->qos, first, reader, &schedule, sum, err);
     if (r == 0)
         r = score_add_role(&result->score, role, sum, schedule.to_s - schedule.from_s,
                            schedule.window_steps, err);

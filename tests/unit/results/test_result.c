@@ -32,7 +32,7 @@ static void test_json(void **state)
 {
     static const char head[] =
         "{\"v\":1,\"type\":\"result\",\"run\":\"0123456789ab\","
-        "\"archive\":\"a.vtar\",\"rules\":1,\"verdict\":\"DEGRADED\",\"reasons\":[";
+        "\"archive\":\"a.vtar\",\"rules\":2,\"verdict\":\"DEGRADED\",\"reasons\":[";
     struct vt_buf text = VT_BUF_INIT(1 << 16);
     const json_t *tile, *role;
     struct result result;
