@@ -84,6 +84,8 @@ static int add_role(struct record_reader *reader, const struct vt_record_role *r
     if (r == 0)
         r = verdict_add_role(&result->verdict, role, sum, has_schedule ? &schedule : NULL,
                              has_totals ? &totals : NULL, err);
+    if (r == 0)
+        r = verdict_add_generator(&result->verdict, reader, role, sum, &schedule, err);
     record_sum_dispose(sum);
     free(sum);
     return r;

@@ -31,6 +31,15 @@ const char *verdict_grade_name(enum verdict_grade grade); /* "VALID", "DEGRADED"
  * each: three of the minute of smoke. What is lost beyond that hides what happened. */
 #define VERDICT_SAMPLES_LOST_PERCENT 5
 #define VERDICT_SAMPLES_LOST_MIN 2
+/* The load generator, docs/verdict.md says why. Gaps: Kolmogorov-Smirnov distance, millionths. */
+#define VERDICT_GAP_DISTANCE 100000
+#define VERDICT_CONNECTIONS_OPEN_PERCENT 90 /* of those wanted, on average: less are missing */
+#define VERDICT_CONNECTIONS_WAIT_PERCENT 50 /* of the time in which a request waits for one */
+#define VERDICT_RECEIVE_BYTES_MIN 65536     /* of a socket's buffer */
+#define VERDICT_SEND_BYTES_MIN 16384
+#define VERDICT_GENERATOR_CPU_PERCENT 80  /* of one CPU; its loop is one thread */
+#define VERDICT_GENERATOR_DELAY_PERCENT 5 /* of a second, ready to run without a CPU */
+#define VERDICT_STEAL_PERCENT 5           /* of all its machine's CPU time in the window */
 
 /* docs/verdict.md lists the codes: grade, rule and source of each. A VERDICT event brings its own
  * code and grade. */
@@ -53,7 +62,11 @@ int verdict_add_record(struct verdict *verdict, struct record_reader *reader, st
 int verdict_add_role(struct verdict *verdict, const struct vt_record_role *role,
                      const struct record_sum *sum, const struct vt_record_schedule *schedule,
                      const struct vt_record_totals *totals, struct vt_error *err);
-/* Samples of guests and host in the window of that schedule. */
+/* Whether its load could be made as it should be, and whether its figures are possible. */
+int verdict_add_generator(struct verdict *verdict, struct record_reader *reader,
+                          const struct vt_record_role *role, const struct record_sum *sum,
+                          const struct vt_record_schedule *schedule, struct vt_error *err);
+/* Samples of guests, host and load client in the window of that schedule. */
 int verdict_add_samples(struct verdict *verdict, struct record_reader *reader,
                         const struct vt_record_schedule *schedule, struct vt_error *err);
 /* What was acknowledged and is not kept, or not known to be. */

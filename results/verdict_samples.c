@@ -76,24 +76,35 @@ static int count_samples(struct record_reader *reader, int64_t from_ns, int64_t 
     return r;
 }
 
+int64_t verdict_seconds_allowed(int64_t window_s)
+{
+    int64_t bound = window_s * VERDICT_SAMPLES_LOST_PERCENT / 100;
+
+    return bound < VERDICT_SAMPLES_LOST_MIN ? VERDICT_SAMPLES_LOST_MIN : bound;
+}
+
+int verdict_add_samples_lost(struct verdict *verdict, const char *name, int64_t missing,
+                             int64_t window_s, struct vt_error *err)
+{
+    return verdict_add(verdict, VERDICT_DEGRADED, "samples-lost", missing, err,
+                       "%s: %" PRId64 " of %" PRId64
+                       " seconds of the measurement have no sample, at most %" PRId64
+                       " are allowed",
+                       name, missing, window_s, verdict_seconds_allowed(window_s));
+}
+
 static int judge(struct sources *sources, const char *name, int64_t samples)
 {
     int64_t missing = sources->window_s - samples;
-    int64_t bound = sources->window_s * VERDICT_SAMPLES_LOST_PERCENT / 100;
     int r;
 
-    if (bound < VERDICT_SAMPLES_LOST_MIN)
-        bound = VERDICT_SAMPLES_LOST_MIN;
-    if (missing <= bound)
+    if (missing <= verdict_seconds_allowed(sources->window_s))
         return 0;
     r = verdict_was_restarted(sources->reader, name, sources->err);
     if (r != 0)
         return r < 0 ? r : 0;
-    return verdict_add(sources->verdict, VERDICT_DEGRADED, "samples-lost", missing, sources->err,
-                       "%s: %" PRId64 " of %" PRId64
-                       " seconds of the measurement have no sample, at most %" PRId64
-                       " are allowed",
-                       name, missing, sources->window_s, bound);
+    return verdict_add_samples_lost(sources->verdict, name, missing, sources->window_s,
+                                    sources->err);
 }
 
 /* Every guest samples itself. */
@@ -129,18 +140,21 @@ int verdict_add_samples(struct verdict *verdict, struct record_reader *reader,
                               .err = err,
                               .window_s = schedule->to_s - schedule->from_s};
     VT_AUTO_FREE char *t0 = NULL;
-    int64_t t0_ns = 0;
+    int64_t t0_ns = 0, from_ns, to_ns;
     int r = record_read_meta(reader, RECORD_META_T0, &t0, err);
 
     if (r == -ENOENT)
         return 0; /* no load was started */
     if (r == 0 && vt_text_parse_int(t0, 0, INT64_MAX / 4, &t0_ns, NULL) < 0)
         r = vt_error_refuse(err, "meta '" RECORD_META_T0 "' is no time");
+    from_ns = t0_ns + schedule->from_s * VT_NS_PER_S;
+    to_ns = t0_ns + schedule->to_s * VT_NS_PER_S;
     if (r == 0)
-        r = count_samples(reader, t0_ns + schedule->from_s * VT_NS_PER_S,
-                          t0_ns + schedule->to_s * VT_NS_PER_S, &sources, err);
+        r = count_samples(reader, from_ns, to_ns, &sources, err);
     if (r == 0)
         r = judge_all(reader, &sources);
+    if (r == 0)
+        r = verdict_add_clients(verdict, reader, from_ns, to_ns, err);
     free(sources.all);
     return r;
 }

@@ -22,6 +22,68 @@ EVENT = ("INSERT INTO event(type, level, time_ns, tile, source, text, planned_ns
 REASON = ("INSERT INTO event(type, level, time_ns, tile, source, text, planned_ns, code, number) "
           "VALUES('verdict', 2, 0, 1, 'web-1', 'planted', 0, '{}', {})")
 
+CLIENT = "(SELECT name FROM agent WHERE duty='client' ORDER BY name LIMIT 1)"
+SERIES = "(SELECT id FROM series WHERE name='{}' AND tile=0 AND source=" + CLIENT + ")"
+SECONDS = "UPDATE sample SET value={} WHERE series IN " + SERIES + " AND " + WINDOW
+# What the load client says of itself.
+SAYS = "UPDATE meta SET value=json_set(value, {}) WHERE key LIKE 'generator.%'"
+MEASURED = "second >= (SELECT from_s FROM schedule LIMIT 1) AND second < (SELECT to_s FROM schedule LIMIT 1)"
+BUCKETS = 36 * 128  # base/hist.h
+TOP = 1 << 42
+
+
+def leb(value):
+    out = bytearray()
+    while True:
+        out.append(value & 0x7f | (0x80 if value > 0x7f else 0))
+        value >>= 7
+        if not value:
+            return bytes(out)
+
+
+def take(data, at):
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 0x7f) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value, at
+
+
+def past_histogram(data, at):
+    count, at = take(data, at)
+    if count == 0:
+        return at
+    for _ in range(4):  # clipped, min, max, sum
+        _, at = take(data, at)
+    pairs, at = take(data, at)
+    for _ in range(2 * pairs):
+        _, at = take(data, at)
+    return at
+
+
+def without_values(data):
+    """A row of load whose first operation has lost its response times; None: it had none."""
+    length, at = take(data, 1)
+    at += length
+    for _ in range(6):
+        _, at = take(data, at)
+    return None if take(data, at)[0] == 0 else data[:at] + b"\0" + data[past_histogram(data, at):]
+
+
+def with_clipped(data):
+    """The same with one response time above the histogram's top; None: it has not exactly one."""
+    length, at = take(data, 1)
+    at += length
+    for _ in range(6):
+        _, at = take(data, at)
+    if take(data, at)[0] != 1:
+        return None
+    one = b"".join(leb(v) for v in (1, 1, TOP, TOP, TOP, 1, BUCKETS - 1, 1))
+    return data[:at] + one + data[past_histogram(data, at):]
+
+
 # code, grade, number (None: any), SQL
 FAULTS = [
     ("no-stable-storage", "DEGRADED", 0, "UPDATE meta SET value='tmpfs' WHERE key='storage'"),
@@ -48,6 +110,20 @@ FAULTS = [
     ("counts-off", "INVALID", 3, "UPDATE totals SET intended=intended + 3"),
     ("sent-early", "INVALID", 2, "UPDATE totals SET early=2"),
     ("no-load", "INVALID", 0, "DELETE FROM schedule"),
+    ("gaps-off", "DEGRADED", 200_000, SAYS.format("'$.gap_distance', 200000")),
+    ("connections-missing", "DEGRADED", 32, SAYS.format("'$.connections', 64, '$.open', 32000000")),
+    ("connections-short", "DEGRADED", 60_000_000_000,
+     SAYS.format("'$.watched_ns', 60000000000, '$.waiting_ns', 60000000000")),
+    ("buffers-small", "DEGRADED", 4096, SAYS.format("'$.receive_bytes', 4096")),
+    ("impossible-rate", "INVALID", None, SAYS.format("'$.connections', 0")),
+    ("values-lost", "INVALID", None,
+     f"UPDATE load SET data=without_values(data) WHERE {MEASURED} AND without_values(data) IS NOT NULL"),
+    ("values-clipped", "DEGRADED", None,
+     f"UPDATE load SET data=with_clipped(data) WHERE {MEASURED} AND with_clipped(data) IS NOT NULL"),
+    ("generator-busy", "DEGRADED", None, SECONDS.format(0.95, "agent.cpu")),
+    ("generator-waited", "DEGRADED", None, SECONDS.format(0.2, "agent.run_delay")),
+    ("generator-stolen", "DEGRADED", None, SECONDS.format(0.5, "cpu.steal")),
+    ("samples-lost", "DEGRADED", 60, "DELETE FROM sample WHERE series IN " + SERIES.format("agent.cpu")),
     ("agent-lost", "INVALID", 0, EVENT),
     ("counts-lost", "INVALID", 1, REASON.format("counts-lost", 1)),
     ("server-died", "INVALID", 1, REASON.format("server-died", 1)),
@@ -82,6 +158,8 @@ def main():
             shutil.copy(record, path)
             os.chmod(path, 0o600)
             db = sqlite3.connect(path)
+            for function in (without_values, with_clipped):
+                db.create_function(function.__name__, 1, function, deterministic=True)
             assert db.execute(sql).rowcount > 0, f"{code}: nothing was planted"
             db.commit()
             db.close()

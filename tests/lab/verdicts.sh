@@ -170,6 +170,6 @@ while read -r code; do
     case $line in *"NOT SEEN") missing=$((missing + 1)) ;; esac
     # shellcheck disable=SC2086
     set -- $line
-    printf '%-18s %-9s %s\n' "$1" "$2" "${*:3}"
+    printf '%-19s %-9s %s\n' "$1" "$2" "${*:3}"
 done < <(sed -n 's/^| `\([a-z-]*\)` |.*/\1/p' "$VTILE_SOURCE/docs/verdict.md")
 [ "$missing" -eq 0 ] || die "$missing reasons were not seen"

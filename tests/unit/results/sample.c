@@ -160,8 +160,10 @@ static void emit_second(struct record *record, unsigned tile, const struct sampl
             if (part == 0)
                 vt_hist_record(&hist[3], 2048000 / (i + 1));
         }
-        for (unsigned i = 0; i < load.slow; i++)
+        for (unsigned i = 0; i < load.slow; i++) {
             vt_hist_record(&hist[0], 3 * VT_NS_PER_S);
+            vt_hist_record(&hist[1], 3 * VT_NS_PER_S / 2);
+        }
         for (unsigned i = 0; i < load.intended; i++)
             vt_hist_record(&hist[2], 100 * VT_NS_PER_US);
         sink->take(sink, &event);

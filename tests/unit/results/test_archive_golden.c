@@ -107,6 +107,19 @@ static void assert_contains(json_t *again, json_t *sealed)
     }
 }
 
+/* Other rules may find other reasons; figures stay. */
+static json_t *sealed_result(json_t *manifest)
+{
+    static const char *const of_rules[] = {"rules", "verdict", "reasons"};
+    json_t *sealed = json_object_get(manifest, "result");
+
+    for (size_t i = 0; json_integer_value(json_object_get(sealed, "rules")) != RESULT_RULES &&
+                       i < VT_COUNT(of_rules);
+         i++)
+        json_object_del(sealed, of_rules[i]);
+    return sealed;
+}
+
 static void check(const char *version)
 {
     char path[512], pin[512], fingerprint[ARCHIVE_FINGERPRINT_TEXT] = "";
@@ -139,7 +152,7 @@ static void check(const char *version)
     manifest = json_loadb(report.manifest.data, report.manifest.len, 0, NULL);
     again = json_loadb(text.data, text.len, 0, NULL);
     assert_true(manifest && again);
-    assert_contains(again, json_object_get(manifest, "result"));
+    assert_contains(again, sealed_result(manifest));
     json_decref(manifest);
     json_decref(again);
     vt_buf_dispose(&text);

@@ -82,7 +82,7 @@ static void test_sum(void **state)
     assert_int_equal(sum->all.bytes, 4 * 24 * 1024);
     assert_int_equal(sum->all.response.count, 4 * 25);
     assert_int_equal(sum->all.response.max, 3 * VT_NS_PER_S);
-    assert_int_equal(sum->all.service.count, 4 * 24);
+    assert_int_equal(sum->all.service.count, 4 * 25);
     assert_int_equal(sum->all.wake_lag.max, 100 * VT_NS_PER_US);
     assert_string_equal(sum->operations[0].name, "first");
     assert_int_equal(sum->operations[0].response.max, 12 * VT_NS_PER_MS);

@@ -5,121 +5,11 @@
 #include <string.h>
 
 #include "sample.h"
+#include "verdict_case.h"
 
 #include "base/clock.h"
 #include "base/scope.h"
 #include "results/result.h"
-
-#define T0_NS (1000 * VT_NS_PER_S)
-#define WINDOW_S 200 /* 5 % of it are 10 */
-
-static const struct sample_role roles[] = {
-    {"web", VT_RECORD_LOOP_OPEN, true, 9000000, 1000000, 9, 0, 0, 0},
-};
-static const struct sample whole = {1, roles, VT_COUNT(roles), WINDOW_S, "complete", "kvm"};
-
-/* What differs from a record without a fault. */
-struct fault {
-    const char *meta, *value; /* of meta, besides */
-    int64_t rtt_ns;           /* of both agents, at begin and end */
-    int64_t client_moved_ns, guest_moved_ns;
-    int guest_missing, host_missing; /* samples of the window */
-    struct vt_event event;
-    const char *second; /* text of another event like it */
-};
-
-static void put_samples(struct vt_sink *sink, const char *source, unsigned tile, int missing)
-{
-    for (int64_t second = 0; second < WINDOW_S + 4; second++) {
-        struct vt_event event = {.type = VT_EVENT_SAMPLE,
-                                 .time_ns = T0_NS + second * VT_NS_PER_S + VT_NS_PER_MS,
-                                 .tile = tile,
-                                 .source = source,
-                                 .series = "cpu.user",
-                                 .value = 0.5};
-        if (second >= 2 && second < 2 + missing)
-            continue;
-        sink->take(sink, &event);
-    }
-}
-
-static void put_clocks(struct record *record, const struct fault *fault)
-{
-    struct vt_record_agent client = {"client-1", "client", 0, 1000 + fault->client_moved_ns,
-                                     fault->rtt_ns};
-    struct vt_record_agent guest = {"web-1", "guest", 1, -5000000 + fault->guest_moved_ns,
-                                    fault->rtt_ns};
-    char text[64];
-
-    snprintf(text, sizeof(text), "1000 %lld", (long long)fault->rtt_ns);
-    assert_ok(record_put_meta(record, RECORD_META_CLOCK_BEGIN "client-1", text, OK_ERR));
-    snprintf(text, sizeof(text), "-5000000 %lld", (long long)fault->rtt_ns);
-    assert_ok(record_put_meta(record, RECORD_META_CLOCK_BEGIN "web-1", text, OK_ERR));
-    assert_ok(record_put_agent(record, &client, OK_ERR));
-    assert_ok(record_put_agent(record, &guest, OK_ERR));
-}
-
-static void judge(const struct fault *fault, struct result *result)
-{
-    static unsigned number;
-    char name[32];
-    struct record_reader *reader = NULL;
-    struct record *record;
-    const char *path;
-
-    snprintf(name, sizeof(name), "verdict-%u", number++);
-    path = sample_path(name);
-    record = sample_record_open(path, &whole);
-    assert_ok(record_put_meta(record, RECORD_META_T0, "1000000000000", OK_ERR));
-    if (fault->meta)
-        assert_ok(record_put_meta(record, fault->meta, fault->value, OK_ERR));
-    put_clocks(record, fault);
-    put_samples(record_sink(record), "web-1", 1, fault->guest_missing);
-    put_samples(record_sink(record), "host.1", 0, fault->host_missing);
-    if (fault->event.text)
-        record_sink(record)->take(record_sink(record), &fault->event);
-    if (fault->second) {
-        struct vt_event event = fault->event;
-
-        event.text = fault->second;
-        record_sink(record)->take(record_sink(record), &event);
-    }
-    assert_ok(record_close(record, OK_ERR));
-    assert_ok(record_open_read(path, &reader, OK_ERR));
-    *result = (struct result){0};
-    assert_ok(result_compute(reader, result, OK_ERR));
-    record_reader_close(reader);
-}
-
-static void assert_nothing(const struct fault *fault)
-{
-    struct result result;
-
-    judge(fault, &result);
-    if (result.verdict.nreasons)
-        fail_msg("%s: %s", result.verdict.reasons[0].code, result.verdict.reasons[0].text);
-    assert_int_equal(result.verdict.grade, VERDICT_VALID);
-    result_dispose(&result);
-}
-
-/* Exactly this reason; words stand in its text. */
-static void assert_reason(const struct fault *fault, enum verdict_grade grade, const char *code,
-                          int64_t number, const char *words)
-{
-    const struct verdict_reason *reason;
-    struct result result;
-
-    judge(fault, &result);
-    assert_int_equal(result.verdict.nreasons, 1);
-    reason = &result.verdict.reasons[0];
-    assert_string_equal(reason->code, code);
-    assert_int_equal(reason->grade, grade);
-    assert_int_equal(result.verdict.grade, grade);
-    assert_int_equal(reason->number, number);
-    if (!strstr(reason->text, words))
-        fail_msg("'%s' does not say '%s'", reason->text, words);
-    result_dispose(&result);
-}
 
 static void test_without_fault(void **state)
 {
@@ -155,7 +45,7 @@ static void test_clock_uncertain(void **state)
     assert_nothing(&(struct fault){.rtt_ns = 100 * VT_NS_PER_MS});
     assert_reason(&(struct fault){.rtt_ns = 102 * VT_NS_PER_MS}, VERDICT_DEGRADED,
                   "clock-uncertain", 51 * VT_NS_PER_MS, "client-1 is known to 51 ms");
-    judge(&(struct fault){.rtt_ns = 1002 * VT_NS_PER_MS}, &result); /* of both */
+    verdict_judge(&(struct fault){.rtt_ns = 1002 * VT_NS_PER_MS}, &result); /* of both */
     assert_int_equal(result.verdict.nreasons, 2);
     assert_int_equal(result.verdict.reasons[1].number, 501 * VT_NS_PER_MS);
     assert_non_null(strstr(result.verdict.reasons[1].text, "web-1"));
@@ -261,7 +151,7 @@ static void test_each_event_counts(void **state)
     struct result result;
 
     (void)state;
-    judge(&fault, &result);
+    verdict_judge(&fault, &result);
     assert_int_equal(result.verdict.nreasons, 2);
     assert_string_equal(result.verdict.reasons[0].text, "mail-1: ended");
     assert_string_equal(result.verdict.reasons[1].text, "database-1: ended");
