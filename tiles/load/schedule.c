@@ -204,13 +204,6 @@ static uint32_t take_session(struct draw *d, int64_t at_ns)
 
 /* --- instants --- */
 
-static int compare_ns(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* round(rate x length), half of that for a ramp. */
 static uint64_t segment_count(int64_t rate, const struct schedule_segment *segment)
 {
@@ -220,29 +213,41 @@ static uint64_t segment_count(int64_t rate, const struct schedule_segment *segme
     return (uint64_t)((n + unit / 2) / unit);
 }
 
-/* Sorted instants of a segment that begins at from_ns. The larger of two uniform draws has the
- * density 2 t / T^2: a ramp from nothing, without a root. */
+static const struct shape poisson = {.kind = SHAPE_POISSON};
+
+/* Sorted instants of a segment that begins at from_ns. */
 static void draw_instants(const struct draw *d, const struct schedule_segment *segment,
                           unsigned index, int64_t from_ns, int64_t *instants, size_t n)
 {
-    uint64_t length_ns = (uint64_t)segment->length_ns;
     struct vt_rng rng;
 
     vt_rng_seed(&rng, d->seed, d->instants_stream, index);
-    for (size_t i = 0; i < n; i++) {
-        uint64_t t = vt_rng_below(&rng, length_ns);
-
-        if (segment->ramp) {
-            uint64_t other = vt_rng_below(&rng, length_ns);
-
-            t = other > t ? other : t;
-        }
-        instants[i] = from_ns + (int64_t)t;
-    }
-    qsort(instants, n, sizeof *instants, compare_ns);
+    if (segment->ramp)
+        shape_draw_start(&rng, segment->length_ns, instants, n);
+    else
+        shape_draw(segment->shape ? segment->shape : &poisson, &rng, segment->length_ns, instants,
+                   n);
+    for (size_t i = 0; i < n; i++)
+        instants[i] += from_ns;
 }
 
 /* --- putting them together --- */
+
+static int check_segment(const struct driver *driver, int64_t rate,
+                         const struct schedule_segment *segment, unsigned index,
+                         uint64_t *ret_count, struct vt_error *err)
+{
+    /* A year: far above any run, far below where sums of nanoseconds would overflow. */
+    if (segment->length_ns < 0 || segment->length_ns > INT64_C(366) * 86400 * 1000000000)
+        return vt_error_set(err, VT_KIND_CONFIG, -ERANGE,
+                            "schedule of %s: the length of segment %u is out of range",
+                            driver->name, index);
+    *ret_count = segment_count(rate, segment);
+    if (segment->shape && !segment->ramp &&
+        shape_check(segment->shape, segment->length_ns, *ret_count, err) < 0)
+        return vt_error_wrap(err, "schedule of %s", driver->name);
+    return 0;
+}
 
 static int check_arguments(const struct driver *driver, int64_t rate,
                            const struct schedule_segment *segments, unsigned nsegments,
@@ -258,12 +263,12 @@ static int check_arguments(const struct driver *driver, int64_t rate,
         return vt_error_set(err, VT_KIND_CONFIG, -ENAMETOOLONG, "schedule of %s: stream %s",
                             driver->name, stream);
     for (unsigned i = 0; i < nsegments; i++) {
-        /* A year: far above any run, far below where sums of nanoseconds would overflow. */
-        if (segments[i].length_ns < 0 || segments[i].length_ns > INT64_C(366) * 86400 * 1000000000)
-            return vt_error_set(err, VT_KIND_CONFIG, -ERANGE,
-                                "schedule of %s: the length of segment %u is out of range",
-                                driver->name, i);
-        total += segment_count(rate, &segments[i]);
+        uint64_t count = 0;
+        int code = check_segment(driver, rate, &segments[i], i, &count, err);
+
+        if (code < 0)
+            return code;
+        total += count;
     }
     if (total > SCHEDULE_STEPS_MAX)
         return vt_error_set(err, VT_KIND_CONFIG, -E2BIG,
@@ -297,9 +302,31 @@ static int make_room(struct draw *d, uint32_t n, struct vt_error *err)
 }
 
 /* By Little's law n sessions at a mean gap of g make n / g steps a second, so n = rate x g makes
- * the population want as many as there are instants. In a leading ramp it grows with the rate. */
-static int populate(struct draw *d, int64_t rate, int64_t ramp_ns, struct vt_error *err)
+ * the population want as many as there are instants. Where the rate changes it is the most
+ * operations within any g: fewer would be called before they have thought, and before they have
+ * their answer. */
+static unsigned __int128 sessions_wanted(int64_t rate, const struct schedule_segment *segments,
+                                         unsigned nsegments, int64_t gap_ns)
 {
+    unsigned __int128 n = ((unsigned __int128)rate * (uint64_t)gap_ns + RATE_UNIT / 2) / RATE_UNIT;
+
+    for (unsigned i = 0; i < nsegments; i++) {
+        const struct schedule_segment *segment = &segments[i];
+        uint64_t busiest = 0;
+
+        if (segment->shape && segment->shape->kind != SHAPE_POISSON && !segment->ramp)
+            busiest = shape_busiest(segment->shape, segment->length_ns,
+                                    segment_count(rate, segment), gap_ns);
+        n = busiest > n ? busiest : n;
+    }
+    return n;
+}
+
+/* In a leading ramp the population grows with the rate. */
+static int populate(struct draw *d, int64_t rate, const struct schedule_segment *segments,
+                    unsigned nsegments, struct vt_error *err)
+{
+    int64_t ramp_ns = nsegments > 0 && segments[0].ramp ? segments[0].length_ns : 0;
     int64_t gap_ns;
     unsigned __int128 n;
     int code = make_room(d, 1, err);
@@ -309,7 +336,7 @@ static int populate(struct draw *d, int64_t rate, int64_t ramp_ns, struct vt_err
     gap_ns = mean_gap_ns(d);
     if (gap_ns < 0)
         return no_steps(d, err);
-    n = ((unsigned __int128)rate * (uint64_t)gap_ns + RATE_UNIT / 2) / RATE_UNIT;
+    n = sessions_wanted(rate, segments, nsegments, gap_ns);
     if (n > SCHEDULE_SESSIONS_MAX)
         return vt_error_set(err, VT_KIND_CONFIG, -E2BIG,
                             "schedule of %s: more than %u sessions at once; lower the rate or the "
@@ -399,8 +426,7 @@ static int walk_sessions(struct draw *d, int64_t rate, const struct schedule_seg
                          unsigned nsegments, const int64_t *instants, struct schedule *schedule,
                          struct vt_error *err)
 {
-    int64_t ramp_ns = nsegments > 0 && segments[0].ramp ? segments[0].length_ns : 0;
-    int code = populate(d, rate, ramp_ns, err);
+    int code = populate(d, rate, segments, nsegments, err);
 
     if (code == 0)
         code = assign(d, instants, schedule->nsteps, schedule->steps, err);

@@ -2,7 +2,8 @@
 /*
  * schedule: what is due when, drawn ahead of the window from the seed alone and blind to
  * completions. The number of requests in [from, from + length) is round(rate x length); their
- * times are sorted independent uniform draws (a Poisson process given its count). Each time goes
+ * times are sorted independent uniform draws (a Poisson process given its count), or lie as the
+ * segment's shape says (tiles/load/shape.h). Each time goes
  * to the session that has been due longest, out of a stationary population whose members are met
  * in mid-session (one whose step before is closer than an expected response is passed over); a
  * session that ends is replaced by a fresh one. See docs/load.md for what that keeps exact (count,
@@ -12,6 +13,7 @@
 #define VTILE_TILES_LOAD_SCHEDULE_H
 
 #include "tiles/load/driver.h"
+#include "tiles/load/shape.h"
 
 #define SCHEDULE_STEPS_MAX (16U << 20)
 #define SCHEDULE_SESSIONS_MAX (1U << 18) /* at once */
@@ -25,10 +27,12 @@ struct schedule {
 
 /* rate: operations a second, millionths, already scaled by --load. stream: names the rng streams
  * ("tile-1/web"). segments: ramp (rate rises linearly from 0), warm, measure, one after the other
- * from T0; each has its own fixed count; sessions run across them. */
+ * from T0; each has its own fixed count; sessions run across them. There are as many sessions as
+ * the busiest time of any segment wants. */
 struct schedule_segment {
     int64_t length_ns;
     bool ramp;
+    const struct shape *shape; /* NULL: poisson; a ramp has none */
 };
 int schedule_draw(const struct driver *driver, const struct spec_load *load, int64_t rate,
                   const struct schedule_segment *segments, unsigned nsegments, uint64_t seed,

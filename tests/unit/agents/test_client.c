@@ -59,7 +59,9 @@ static void fill_order(struct load_order *order)
         .role = "web",
         .seed = UINT64_MAX, /* all of its bits must travel */
         .rate = 40000000,
-        .segments = {{VT_NS_PER_S / 2, true}, {VT_NS_PER_S / 2, false}, {VT_NS_PER_S, false}},
+        .segments = {{.length_ns = VT_NS_PER_S / 2, .ramp = true},
+                     {.length_ns = VT_NS_PER_S / 2},
+                     {.length_ns = VT_NS_PER_S}},
         .nsegments = 3,
         .drain_ns = 5 * VT_NS_PER_S,
         .window_from_ns = VT_NS_PER_S,

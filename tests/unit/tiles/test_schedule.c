@@ -52,14 +52,15 @@ static struct schedule draw(int64_t rate, const struct schedule_segment *segment
 
 static struct schedule draw_flat(int64_t rate, int64_t length_ns, uint64_t seed)
 {
-    return draw(rate, &(struct schedule_segment){length_ns, false}, 1, seed);
+    return draw(rate, &(struct schedule_segment){.length_ns = length_ns}, 1, seed);
 }
 
 /* Counts by hand: 9.045 x 5 / 2 = 22.6, 9.045 x 5 = 45.2, 9.045 x 60 = 542.7. */
 static void test_counts(void **state)
 {
     (void)state;
-    static const struct schedule_segment segments[] = {{5 * S, true}, {5 * S, false}, {60 * S, 0}};
+    static const struct schedule_segment segments[] = {
+        {.length_ns = 5 * S, .ramp = true}, {.length_ns = 5 * S}, {.length_ns = 60 * S}};
     static const size_t want[] = {23, 45, 543};
     int64_t from_ns = 0;
     size_t at = 0;
@@ -112,7 +113,7 @@ static void check_instants(bool ramp, double (*cdf)(double, const void *))
     unsigned beyond = 0;
 
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        struct schedule_segment segment = {100 * S, ramp};
+        struct schedule_segment segment = {.length_ns = 100 * S, .ramp = ramp};
         struct schedule schedule = draw(180900000, &segment, 1, seed);
         VT_AUTO_FREE double *x = calloc(schedule.nsteps, sizeof *x);
         double ks;
@@ -376,7 +377,8 @@ static void test_gaps(void **state)
 static void test_gaps_after_ramp(void **state)
 {
     (void)state;
-    static const struct schedule_segment segments[] = {{30 * S, true}, {200 * S, false}};
+    static const struct schedule_segment segments[] = {{.length_ns = 30 * S, .ramp = true},
+                                                       {.length_ns = 200 * S}};
     const int64_t rate = SANITIZED ? 904500000 : 4522500000;
     struct schedule schedule = draw(rate, segments, 2, 12);
 
@@ -389,7 +391,8 @@ static void test_gaps_after_ramp(void **state)
 static void test_hash(void **state)
 {
     (void)state;
-    static const struct schedule_segment segments[] = {{5 * S, true}, {5 * S, false}, {60 * S, 0}};
+    static const struct schedule_segment segments[] = {
+        {.length_ns = 5 * S, .ramp = true}, {.length_ns = 5 * S}, {.length_ns = 60 * S}};
     struct schedule one = draw(9045000, segments, 3, 42), two;
     struct vt_error err = VT_ERROR_INIT;
     char hex[65];
@@ -422,7 +425,7 @@ static void test_refusals(void **state)
 {
     (void)state;
     static const struct driver nothing = {.name = "nothing", .plan = plan_nothing};
-    static const struct schedule_segment day = {86400 * S, false}, minus = {-1, false};
+    static const struct schedule_segment day = {.length_ns = 86400 * S}, minus = {.length_ns = -1};
     struct spec_load slow = load;
     struct schedule schedule = {.nsteps = 77};
     struct vt_error err = VT_ERROR_INIT;

@@ -19,7 +19,8 @@
 #define S VT_NS_PER_S
 #define HASH_OF_SEED_42 "a0db3537ac889090337e4e9be586db18064c6e84f0c5beb93b2808834e3abd27"
 
-static const struct schedule_segment segments[] = {{5 * S, true}, {5 * S, false}, {60 * S, false}};
+static const struct schedule_segment segments[] = {
+    {.length_ns = 5 * S, .ramp = true}, {.length_ns = 5 * S}, {.length_ns = 60 * S}};
 
 static struct schedule draw(int64_t rate, const struct schedule_segment *of, unsigned n,
                             uint64_t seed)
@@ -122,7 +123,8 @@ static void test_parts(void **state)
     for (uint32_t n = 1; n <= 64; n++)
         check_parts(&schedule, n);
     schedule_dispose(&schedule);
-    schedule = draw(3000000, &(struct schedule_segment){S, false}, 1, 3); /* fewer than parts */
+    schedule =
+        draw(3000000, &(struct schedule_segment){.length_ns = S}, 1, 3); /* fewer than parts */
     assert_int_equal(schedule.nsteps, 3);
     check_parts(&schedule, 8);
     schedule_dispose(&schedule);
@@ -136,7 +138,7 @@ static void test_limits(void **state)
     (void)state;
     struct schedule schedule;
     struct vt_error err = VT_ERROR_INIT;
-    const struct schedule_segment hour = {3600 * S, false};
+    const struct schedule_segment hour = {.length_ns = 3600 * S};
 
     assert_int_equal(schedule_draw_apart(&get_http, INT64_C(1000000) * 1000000, &hour, 1, 1, "load",
                                          &schedule, &err),

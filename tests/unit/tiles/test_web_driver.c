@@ -268,7 +268,7 @@ static struct nginx nginx;
 static void test_through_a_front(void **state)
 {
     (void)state;
-    static const struct schedule_segment segment = {3 * VT_NS_PER_S, false};
+    static const struct schedule_segment segment = {.length_ns = 3 * VT_NS_PER_S};
     struct schedule schedule;
     struct vt_error err = VT_ERROR_INIT;
     uint64_t wrong = 0, bytes = 0;
