@@ -16,6 +16,7 @@
 #define VT_RECORD_ROLES_MAX (VT_RECORD_TILES_MAX * 16)
 #define VT_RECORD_OPERATIONS_MAX 16
 #define VT_RECORD_LIMITS_MAX 8
+#define VT_RECORD_SCHEDULE_MAX 128 /* bytes of a shape's text, with NUL */
 #define VT_RECORD_AGENTS_MAX 16384
 #define VT_RECORD_SECONDS_MAX 1000000 /* of one role's load: 11 days */
 
@@ -42,7 +43,9 @@ struct vt_record_role {
     unsigned tile; /* 1-based */
     char role[VT_RECORD_NAME_MAX];
     bool scored, driven;
-    int loop;        /* enum vt_record_loop */
+    int loop; /* enum vt_record_loop */
+    /* How operations lie in the window ("swing:16,60s"); "": poisson. Of all tiles alike. */
+    char schedule[VT_RECORD_SCHEDULE_MAX];
     int64_t rate;    /* operations a second that this run offers */
     int64_t divisor; /* operations a second that count as 100 points */
     int64_t weight;  /* in the tile's mean */

@@ -53,6 +53,11 @@ static bool same_operation(const struct vt_record_operation *a, const struct vt_
            same_limits(a->limits, a->nlimits, b->limits, b->nlimits);
 }
 
+static const char *schedule_name(const struct vt_record_role *role)
+{
+    return *role->schedule ? role->schedule : "poisson";
+}
+
 /* False, and what differs first. */
 static bool same_role(const struct vt_record_role *is, const struct vt_record_role *must, char *saw,
                       size_t size)
@@ -63,6 +68,11 @@ static bool same_role(const struct vt_record_role *is, const struct vt_record_ro
     size -= (size_t)n;
     if (is->scored != must->scored || is->driven != must->driven || is->loop != must->loop) {
         snprintf(saw, size, "scored, driven or loop is not as in the spec");
+        return false;
+    }
+    if (strcmp(is->schedule, must->schedule) != 0) {
+        snprintf(saw, size, "its schedule is %.100s and not %.100s", schedule_name(is),
+                 schedule_name(must));
         return false;
     }
     for (size_t i = 0; i < VT_COUNT(numbers); i++) {
@@ -258,7 +268,7 @@ int audit_numbers(struct audit_work *work)
     int r;
 
     audit_spec(work, "spec text", false, &given->text,
-               "rates, limits and divisors in force follow from the spec in the record");
+               "schedules, rates, limits and divisors in force follow from the spec in the record");
     if (given->same_text)
         audit_add(work, "spec", true, AUDIT_PASS, "'%s' is the built-in one, to the letter",
                   work->spec);

@@ -149,6 +149,14 @@ static int check_role(const struct vt_record_role *role, struct vt_error *err)
     return 0;
 }
 
+static int put_shape(struct record *record, const struct vt_record_role *role, struct vt_error *err)
+{
+    char key[RECORD_META_KEY_MAX];
+
+    snprintf(key, sizeof(key), RECORD_META_SCHEDULE "%s", role->role);
+    return record_put_meta(record, key, role->schedule, err);
+}
+
 int record_put_role(struct record *record, const struct vt_record_role *role, struct vt_error *err)
 {
     struct role_entry *grown;
@@ -173,7 +181,9 @@ int record_put_role(struct record *record, const struct vt_record_role *role, st
                          role->good_limit_ns, role->error_share_max, role->wake_lag_p99_max_ns);
     if (r == 0)
         r = put_operations(record, id, role);
-    return r < 0 ? full(err, role->role) : 0;
+    if (r < 0)
+        return full(err, role->role);
+    return *role->schedule ? put_shape(record, role, err) : 0;
 }
 
 int record_put_schedule(struct record *record, const struct vt_record_schedule *schedule,

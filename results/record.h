@@ -56,6 +56,8 @@
 #define RECORD_META_RESTARTS "restarts."
 /* And "<role>.<tile>": what a load client said of its own work, results/generator.h. */
 #define RECORD_META_GENERATOR "generator."
+/* And a role's name: how its operations lie in the window; absent: poisson. */
+#define RECORD_META_SCHEDULE "schedule."
 /* And a knob's name: what did not stay as tuning had set it, and when; each degrades. */
 #define RECORD_META_TUNING_DRIFT "tuning.drift."
 /* "complete", "interrupted", "failed: why"; absent: unfinished */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -204,6 +205,25 @@ static int read_operations(struct record_reader *reader, int64_t id, struct vt_r
     return r;
 }
 
+/* The shape stands in meta, so that a record of Poisson schedules is as it was before there were
+ * others. */
+static int read_shape(struct record_reader *reader, struct vt_record_role *role,
+                      struct vt_error *err)
+{
+    VT_AUTO_FREE char *text = NULL;
+    char key[RECORD_META_KEY_MAX];
+    int r;
+
+    snprintf(key, sizeof(key), RECORD_META_SCHEDULE "%s", role->role);
+    r = record_read_meta(reader, key, &text, err);
+    if (r < 0)
+        return r == -ENOENT ? 0 : r;
+    vt_text_make_plain(text);
+    if (!vt_text_copy(role->schedule, sizeof(role->schedule), text))
+        return vt_error_refuse(err, "record %s: table meta: %s is too long", reader->path, key);
+    return 0;
+}
+
 static void take_role(struct record_cursor *cursor, struct vt_record_role *role)
 {
     role->tile = (unsigned)record_take_int(cursor, 1, VT_RECORD_TILES_MAX);
@@ -254,6 +274,8 @@ int record_read_roles(struct record_reader *reader, struct vt_record_role **ret,
             r = read_limits(reader, id, 0, role.limits, &role.nlimits, err);
         if (r == 0)
             r = read_operations(reader, id, &role, err);
+        if (r == 0 && role.driven)
+            r = read_shape(reader, &role, err);
         if (r < 0)
             break;
         if (n == cap) {

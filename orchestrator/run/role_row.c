@@ -9,7 +9,8 @@
 
 _Static_assert(SPEC_LIMITS_MAX <= VT_RECORD_LIMITS_MAX &&
                    SPEC_OPERATIONS_MAX <= VT_RECORD_OPERATIONS_MAX &&
-                   SPEC_TILES_MAX <= VT_RECORD_TILES_MAX,
+                   SPEC_TILES_MAX <= VT_RECORD_TILES_MAX &&
+                   SPEC_SCHEDULE_MAX <= VT_RECORD_SCHEDULE_MAX,
                "what a spec can hold has room in the record");
 
 static size_t copy_limits(const struct spec_limit *from, size_t n, struct vt_record_limit *to)
@@ -45,6 +46,8 @@ void run_role_row(const struct spec_role *spec, unsigned tile, int preset, int64
     if (!ret->driven)
         return;
     ret->loop = load->loop == SPEC_LOOP_CLOSED ? VT_RECORD_LOOP_CLOSED : VT_RECORD_LOOP_OPEN;
+    if (strcmp(load->schedule, "poisson") != 0)
+        vt_text_copy(ret->schedule, sizeof(ret->schedule), load->schedule);
     ret->rate = (int64_t)((__int128)load->rate * share / 1000000);
     ret->divisor = (int64_t)((__int128)load->divisor * share / 1000000);
     if (spec->works)

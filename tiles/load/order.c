@@ -30,9 +30,9 @@ static const struct order_number operation_numbers[] = {
 
 void load_order_segments(struct load_order *order, const struct spec_preset *preset)
 {
-    order->segments[0] = (struct schedule_segment){preset->ramp_ns, true};
-    order->segments[1] = (struct schedule_segment){preset->warm_ns, false};
-    order->segments[2] = (struct schedule_segment){preset->measure_ns, false};
+    order->segments[0] = (struct schedule_segment){.length_ns = preset->ramp_ns, .ramp = true};
+    order->segments[1] = (struct schedule_segment){.length_ns = preset->warm_ns};
+    order->segments[2] = (struct schedule_segment){.length_ns = preset->measure_ns};
     order->nsegments = 3;
     order->drain_ns = preset->drain_ns;
     order->window_from_ns = preset->ramp_ns + preset->warm_ns;
@@ -50,7 +50,7 @@ static json_t *write_operation(const struct spec_operation *operation)
 
 static json_t *write_load(const struct spec_load *load)
 {
-    json_t *json = json_pack("{s:i}", "loop", load->loop);
+    json_t *json = json_pack("{s:i, s:s}", "loop", load->loop, "schedule", load->schedule);
     json_t *operations = json_array();
     bool bad =
         !operations || !order_numbers_write(load_numbers, VT_COUNT(load_numbers), load, json);
@@ -126,6 +126,16 @@ static int read_operations(const json_t *json, const struct driver *driver, stru
     return ret;
 }
 
+static int read_shape(const json_t *json, struct spec_load *load, struct vt_error *err)
+{
+    struct shape shape;
+    int ret = read_text(json, "schedule", load->schedule, sizeof(load->schedule), err);
+
+    if (ret == 0 && shape_parse(load->schedule, &shape, NULL, err) < 0)
+        ret = vt_error_refuse(err, "schedule: not a shape's text");
+    return ret;
+}
+
 static int read_load(const json_t *order, const struct driver *driver, struct spec_load *load,
                      struct vt_error *err)
 {
@@ -138,7 +148,9 @@ static int read_load(const json_t *order, const struct driver *driver, struct sp
     if (ret < 0)
         return ret;
     load->loop = (int)loop;
-    ret = order_numbers_read(load_numbers, VT_COUNT(load_numbers), json, load, err);
+    ret = read_shape(json, load, err);
+    if (ret == 0)
+        ret = order_numbers_read(load_numbers, VT_COUNT(load_numbers), json, load, err);
     return ret < 0 ? ret : read_operations(json, driver, load, err);
 }
 
@@ -222,18 +234,39 @@ int load_order_read(const json_t *json, struct load_order *ret, struct vt_error 
     return 0;
 }
 
+/* What is measured has the load's shape; what comes before is poisson. */
+static unsigned shape_segments(const struct load_order *order, const struct shape *shape,
+                               struct schedule_segment segments[ORDER_SEGMENTS_MAX])
+{
+    int64_t from_ns = 0;
+    unsigned n = 0;
+
+    for (; n < order->nsegments && n < ORDER_SEGMENTS_MAX; n++) {
+        segments[n] = order->segments[n];
+        if (from_ns >= order->window_from_ns && !segments[n].ramp)
+            segments[n].shape = shape;
+        from_ns += segments[n].length_ns;
+    }
+    return n;
+}
+
 int load_order_draw(const struct load_order *order, struct schedule *ret,
                     uint64_t *ret_window_steps, struct vt_error *err)
 {
     const struct driver *driver = driver_of(order->role);
+    struct schedule_segment segments[ORDER_SEGMENTS_MAX];
+    struct shape shape;
     char stream[48];
     int code;
 
     if (!driver)
         return vt_error_set(err, VT_KIND_CONFIG, -ENOENT, "role %s is not driven", order->role);
     snprintf(stream, sizeof(stream), "tile-%u/%s", order->tile, order->role);
-    code = schedule_draw(driver, &order->load, order->rate, order->segments, order->nsegments,
-                         order->seed, stream, ret, err);
+    code = shape_parse(order->load.schedule, &shape, NULL, err);
+    if (code == 0)
+        code =
+            schedule_draw(driver, &order->load, order->rate, segments,
+                          shape_segments(order, &shape, segments), order->seed, stream, ret, err);
     if (code < 0)
         return vt_error_wrap(err, "schedule of %s of tile %u", order->role, order->tile);
     if (ret_window_steps) {

@@ -4,10 +4,11 @@
  * its engine depend on, so that whoever has the order can draw the same schedule again. As JSON:
  *   {"tile","role","seed","rate","segments":[{"length_ns","ramp"}],"drain_ns","window_from_ns",
  *    "target":{"address","server_name"},
- *    "load":{"loop","connections","timeout_ns","think_mean_ns","think_max_ns","think_share",
+ *    "load":{"loop","schedule","connections","timeout_ns","think_mean_ns","think_max_ns","think_share",
  *            "expected_ns","good_limit_ns",
  *            "operations":[{"name","good_limit_ns","min_bytes_per_s_95","min_bytes_per_s_99"}]}}
- * The seed is decimal text: JSON's integers have a sign.
+ * The seed is decimal text: JSON's integers have a sign. "schedule" is the shape of what is
+ * measured, as tiles/load/shape.h has it.
  */
 #ifndef VTILE_TILES_LOAD_ORDER_H
 #define VTILE_TILES_LOAD_ORDER_H

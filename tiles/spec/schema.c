@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/domain.h"
 #include "base/scope.h"
+#include "tiles/load/shape.h"
 #include "tiles/spec/schema.h"
 
 int spec_refuse(const struct vt_yaml_node *map, const char *key, const char *file,
@@ -180,6 +181,12 @@ static const struct vt_field load_fields[] = {
      AT(spec_load, loop),
      .choices = loops,
      .help = "open: requests come whether or not answers do; closed: users wait and think"},
+    {.key = "schedule",
+     .type = VT_FIELD_TEXT,
+     AT(spec_load, schedule),
+     .min = 1,
+     .help = "how operations lie in the measured part: poisson, uniform, bursty:ON,OFF, "
+             "step:RATE,..., ramp:FROM,TO or swing:FACTOR,PERIOD; default poisson"},
     {.key = "connections",
      .type = VT_FIELD_INT,
      AT(spec_load, connections),
@@ -243,12 +250,34 @@ static const struct vt_field load_fields[] = {
      .help = "99 % of the generator's own delays; more makes the run invalid"},
 };
 
+static int check_schedule(const struct spec_load *load, const struct vt_yaml_node *node,
+                          const char *file, struct vt_error *err)
+{
+    const struct vt_yaml_node *schedule = vt_yaml_find(node, "schedule");
+    struct vt_error why = VT_ERROR_INIT;
+    struct shape shape;
+    size_t at = 0;
+
+    if (!schedule)
+        return 0;
+    if (load->loop == SPEC_LOOP_CLOSED)
+        return spec_refuse(node, "schedule", file, err,
+                           "expected none, for a closed loop waits for answers");
+    /* A quoted text may hold escapes: then only its beginning is known. */
+    if (shape_parse(load->schedule, &shape, &at, &why) < 0)
+        return vt_error_at(err, file, schedule->line,
+                           schedule->column + (schedule->quoted ? 0 : (int)at), "%s", why.text);
+    return 0;
+}
+
 static int check_load(void *object, const struct vt_yaml_node *node, const char *file,
                       struct vt_error *err)
 {
     struct spec_load *load = object;
     int rc = spec_check_limits(load->limits, load->nlimits, node, file, err);
 
+    if (rc == 0)
+        rc = check_schedule(load, node, file, err);
     if (rc < 0)
         return rc;
     if (!load->divisor)

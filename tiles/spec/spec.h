@@ -22,6 +22,7 @@
 #define SPEC_TILES_MAX 256
 #define SPEC_PRESETS 3
 #define SPEC_DB_SHARE_MAX 4
+#define SPEC_SCHEDULE_MAX 128               /* bytes of a shape's text, with NUL */
 #define SPEC_DISK_BYTES (UINT64_C(4) << 30) /* of a data disk where nothing is said */
 
 enum spec_size { SPEC_SIZE_TCG, SPEC_SIZE_KVM, SPEC_SIZES };
@@ -41,12 +42,14 @@ struct spec_operation {
     int64_t min_bytes_per_s[2]; /* downloads: 95 % and 99 % of them at least; 0: none */
 };
 struct spec_load {
-    int64_t rate;        /* operations a second of one tile at --load 1, millionths */
-    int64_t divisor;     /* of the score, operations a second, millionths; default: rate */
-    int64_t weight;      /* in the tile's mean, millionths */
-    int loop;            /* enum spec_loop */
-    int64_t connections; /* cap */
-    int64_t timeout_ns;  /* of one operation, from its intended time */
+    int64_t rate;    /* operations a second of one tile at --load 1, millionths */
+    int64_t divisor; /* of the score, operations a second, millionths; default: rate */
+    int64_t weight;  /* in the tile's mean, millionths */
+    int loop;        /* enum spec_loop */
+    /* Shape of what is measured, checked; tiles/load/shape.h has the texts. "": poisson. */
+    char schedule[SPEC_SCHEDULE_MAX];
+    int64_t connections;                              /* cap */
+    int64_t timeout_ns;                               /* of one operation, from its intended time */
     int64_t think_mean_ns, think_max_ns, think_share; /* share: millionths of steps that think */
     int64_t expected_ns;   /* response time that stands in the gap between steps */
     int64_t good_limit_ns; /* never 0: its own, else the 99 % limit */

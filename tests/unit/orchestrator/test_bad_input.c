@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -429,6 +430,7 @@ static const char spec_text[] = "name: x\n"
                                 "      divisor: 180.9\n"
                                 "      weight: 1\n"
                                 "      loop: open\n"
+                                "      schedule: swing:16,60s\n"
                                 "      connections: 64\n"
                                 "      timeout: 30 s\n"
                                 "      think:\n"

@@ -55,10 +55,11 @@ struct fault {
     const char *compared;
     const struct audit_divisor *divisors;
     const char *full_preset;
-    int64_t rate_more;  /* of the spec's first role */
-    int64_t limit_more; /* of its first operation */
-    bool less_roles;    /* the spec does not know the last one */
-    bool more_roles;    /* or one more, that no tile has */
+    const char *schedule; /* of the spec's first role */
+    int64_t rate_more;    /* of it too */
+    int64_t limit_more;   /* of its first operation */
+    bool less_roles;      /* the spec does not know the last one */
+    bool more_roles;      /* or one more, that no tile has */
 };
 
 /* What the spec says: the rows of the first tile, as they were read back. */
@@ -72,6 +73,8 @@ static void make_spec(struct record_reader *reader, const struct fault *fault,
     assert_int_equal(n, 2 * VT_COUNT(roles));
     ret->roles = all;
     ret->nroles = VT_COUNT(roles) - fault->less_roles;
+    if (fault->schedule)
+        vt_text_copy(all[0].schedule, sizeof(all[0].schedule), fault->schedule);
     all[0].rate += fault->rate_more;
     all[0].operations[0].limits[0].limit_ns += fault->limit_more;
     if (fault->more_roles) {
@@ -181,6 +184,8 @@ static void test_faults(void **state)
     check(&(struct fault){.compared = "another score"}, "recomputed", false, "another score");
     check(&(struct fault){.rate_more = 1}, "spec text", false,
           "tile 1, app: rate is 178000000 and not 178000001");
+    check(&(struct fault){.schedule = "swing:16,60s"}, "spec text", false,
+          "tile 1, app: its schedule is poisson and not swing:16,60s");
     check(&(struct fault){.limit_more = 1}, "spec text", false, "operation first");
     check(&(struct fault){.less_roles = true}, "spec text", false, "web: not a role");
     check(&(struct fault){.more_roles = true}, "tiles", false, "tile 1 has no mail");

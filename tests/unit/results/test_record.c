@@ -279,6 +279,56 @@ static void test_refused_puts(void **state)
     assert_ok(record_close(record, OK_ERR));
 }
 
+/* The shape of a role's schedule comes back with its row; a stranger's is made plain,
+ * and one without end is none. */
+static void test_schedule_shapes(void **state)
+{
+    static const struct {
+        const char *put, *key, *value, *want;
+    } cases[] = {
+        {"", NULL, NULL, ""},
+        {"swing:16,60s", NULL, NULL, "swing:16,60s"},
+        {"uniform", RECORD_META_SCHEDULE "web", "step:1,2", "step:1,2"}, /* later wins */
+        {"", RECORD_META_SCHEDULE "mail", "uniform", ""},
+        {"", RECORD_META_SCHEDULE "web", "\033[2J", "?[2J"},
+    };
+    char name[32], longer[VT_RECORD_SCHEDULE_MAX + 1];
+
+    (void)state;
+    memset(longer, '1', sizeof(longer) - 1);
+    longer[sizeof(longer) - 1] = '\0';
+    for (size_t i = 0; i <= VT_COUNT(cases); i++) {
+        struct vt_record_role role = {.tile = 1, .role = "web", .driven = true}, *roles = NULL;
+        struct record_reader *reader = NULL;
+        struct record *record = NULL;
+        struct vt_error err = VT_ERROR_INIT;
+        bool last = i == VT_COUNT(cases);
+        size_t n;
+
+        snprintf(name, sizeof(name), "shape-%zu", i);
+        assert_ok(record_create(sample_path(name), &record, OK_ERR));
+        if (!last)
+            vt_text_copy(role.schedule, sizeof(role.schedule), cases[i].put);
+        assert_ok(record_put_role(record, &role, OK_ERR));
+        if (last)
+            assert_ok(record_put_meta(record, RECORD_META_SCHEDULE "web", longer, OK_ERR));
+        else if (cases[i].key)
+            assert_ok(record_put_meta(record, cases[i].key, cases[i].value, OK_ERR));
+        assert_ok(record_close(record, OK_ERR));
+        reader = open_record(sample_path(name));
+        if (last) {
+            assert_int_equal(record_read_roles(reader, &roles, &n, &err), -EBADMSG);
+            assert_non_null(strstr(err.text, "schedule.web is too long"));
+        } else {
+            assert_ok(record_read_roles(reader, &roles, &n, OK_ERR));
+            assert_int_equal(n, 1);
+            assert_string_equal(roles[0].schedule, cases[i].want);
+        }
+        free(roles);
+        record_reader_close(reader);
+    }
+}
+
 /* A process that dies leaves what it wrote seconds ago, and no mark of an end. */
 static void test_killed_writer(void **state)
 {
@@ -371,10 +421,11 @@ static void test_disk_full(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_roundtrip),     cmocka_unit_test(test_sum),
-        cmocka_unit_test(test_events),        cmocka_unit_test(test_overflow),
-        cmocka_unit_test(test_stray_load),    cmocka_unit_test(test_refused_puts),
-        cmocka_unit_test(test_killed_writer), cmocka_unit_test(test_disk_full),
+        cmocka_unit_test(test_roundtrip),       cmocka_unit_test(test_sum),
+        cmocka_unit_test(test_events),          cmocka_unit_test(test_overflow),
+        cmocka_unit_test(test_stray_load),      cmocka_unit_test(test_refused_puts),
+        cmocka_unit_test(test_schedule_shapes), cmocka_unit_test(test_killed_writer),
+        cmocka_unit_test(test_disk_full),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
