@@ -33,7 +33,7 @@ static void show_second(void *ctx, int64_t since_start_ns, const struct load_tal
 
 int command_load(int argc, char **argv, struct vt_error *err)
 {
-    VT_AUTO_FREE struct load_options *options = calloc(1, sizeof *options);
+    LOAD_AUTO_OPTIONS struct load_options *options = calloc(1, sizeof *options);
     VT_AUTO_FREE struct load_result *result = calloc(1, sizeof *result);
     VT_AUTO_BUF struct vt_buf out = VT_BUF_INIT(OUTPUT_MAX);
     bool watched = isatty(STDERR_FILENO);

@@ -63,7 +63,7 @@ static int draw(const struct drive *d, struct schedule *ret, struct vt_error *er
 {
     const struct load_options *o = d->options;
     const struct schedule_segment segments[] = {{.length_ns = o->warm_up_ns},
-                                                {.length_ns = o->duration_ns}};
+                                                {.length_ns = o->duration_ns, .shape = &o->shape}};
 
     return schedule_draw_apart(d->config.driver, o->rate, segments, VT_COUNT(segments), o->seed,
                                "load", ret, err);

@@ -11,11 +11,13 @@
 #include "base/scope.h"
 #include "base/text.h"
 #include "orchestrator/command.h"
+#include "tiles/load/schedule_replay.h"
 
 #define MILLION 1000000
 #define RATE_MIN 1e-6
 #define RATE_MAX 1e6
 #define LENGTH_MAX_NS (INT64_C(86400) * VT_NS_PER_S)
+#define REPLAY "replay:" /* the file's name follows */
 
 static int take_rate(void *ctx, const char *value, struct vt_error *err)
 {
@@ -25,6 +27,26 @@ static int take_rate(void *ctx, const char *value, struct vt_error *err)
     if (code == 0)
         ((struct load_options *)ctx)->rate = llround(rate * MILLION);
     return code;
+}
+
+static bool is_replay(const struct load_options *o)
+{
+    return o->schedule && !strncmp(o->schedule, REPLAY, strlen(REPLAY));
+}
+
+static int take_schedule(void *ctx, const char *value, struct vt_error *err)
+{
+    struct load_options *options = ctx;
+
+    if (!value[0])
+        return vt_error_set(err, VT_KIND_USAGE, -EINVAL, "expected NAME[:ARG,...]");
+    options->schedule = value;
+    if (!is_replay(options))
+        return shape_parse(value, &options->shape, NULL, err);
+    if (!value[strlen(REPLAY)])
+        return vt_error_set(err, VT_KIND_USAGE, -EINVAL, "expected " REPLAY "FILE");
+    options->shape = (struct shape){.kind = SHAPE_REPLAY};
+    return 0;
 }
 
 static int take_closed(void *ctx, const char *value, struct vt_error *err)
@@ -62,8 +84,10 @@ static int take_think(void *ctx, const char *value, struct vt_error *err)
 
 static int take_duration(void *ctx, const char *value, struct vt_error *err)
 {
-    return take_time(value, VT_NS_PER_S, LENGTH_MAX_NS, true,
-                     &((struct load_options *)ctx)->duration_ns, err);
+    struct load_options *options = ctx;
+
+    options->has_duration = true;
+    return take_time(value, VT_NS_PER_S, LENGTH_MAX_NS, true, &options->duration_ns, err);
 }
 
 static int take_warm_up(void *ctx, const char *value, struct vt_error *err)
@@ -125,6 +149,8 @@ static int take_insecure(void *ctx, const char *value, struct vt_error *err)
 
 static const struct settings_option own[] = {
     {"rate", "N", "open loop: requests a second, whatever the server does", take_rate},
+    {"schedule", "NAME[:ARG,...]",
+     "poisson, uniform, bursty, step, ramp, swing or replay (poisson)", take_schedule},
     {"closed", NULL, "closed loop: each connection asks again when it has its answer", take_closed},
     {"think", "TIME", "with --closed: wait so long before asking again (0 s)", take_think},
     {"connections", "N", "kept connections, all opened beforehand (16)", take_connections},
@@ -142,8 +168,9 @@ const struct settings_use load_use = {
     .usage = "vtile load URL --rate N [OPTION]...\n"
              "       vtile load URL --closed [OPTION]...\n\n"
              "Asks for one page over and over, and says how long that takes. --rate sends each\n"
-             "request at its own time, drawn beforehand (a Poisson process), and counts its\n"
-             "response time from then: a server that stalls is seen to stall. --closed asks\n"
+             "request at its own time, drawn beforehand (a Poisson process, or as --schedule has\n"
+             "it), and counts its response time from then: a server that stalls is seen to stall. "
+             "--closed asks\n"
              "again after each answer; it finds the most that a server can do, and its\n"
              "percentiles hide stalls.",
     .options = own,
@@ -154,7 +181,11 @@ static int check(const struct load_options *o, struct vt_error *err)
 {
     const char *why = NULL;
 
-    if (o->closed == (o->rate > 0))
+    if (is_replay(o) && o->rate > 0)
+        why = "--rate: a recorded schedule has its own";
+    else if (o->closed && o->schedule)
+        why = "--schedule: a closed loop has none";
+    else if (o->closed == (o->rate > 0 || is_replay(o)))
         why = "either --rate N, an open loop, or --closed";
     else if (o->rate > 0 && o->rate * (o->duration_ns / VT_NS_PER_S) < MILLION)
         why = "not one request is due at that --rate in that --duration";
@@ -171,6 +202,46 @@ static int check(const struct load_options *o, struct vt_error *err)
     else if (o->ca && o->insecure)
         why = "either --ca or --insecure";
     return why ? vt_error_set(err, VT_KIND_USAGE, -EINVAL, "%s; see `vtile load --help`", why) : 0;
+}
+
+/* Rate and, where it is not said, duration follow from the times. */
+static int read_replay(struct load_options *o, struct vt_error *err)
+{
+    const char *path = o->schedule + strlen(REPLAY);
+    struct shape *shape = &o->shape;
+    int64_t last_ns;
+    int code = schedule_replay_read(path, &o->replayed_ns, &shape->nreplayed, err);
+
+    if (code < 0)
+        return code;
+    shape->replayed_ns = o->replayed_ns;
+    last_ns = shape->replayed_ns[shape->nreplayed - 1];
+    if (!o->has_duration)
+        o->duration_ns = (last_ns / VT_NS_PER_S + 1) * VT_NS_PER_S;
+    if (last_ns >= o->duration_ns || o->duration_ns > LENGTH_MAX_NS)
+        return vt_error_set(err, VT_KIND_USAGE, -ERANGE,
+                            "%s: its last time, %.9g s, is not before %g s, the %s", path,
+                            (double)last_ns / 1e9,
+                            (double)(o->has_duration ? o->duration_ns : LENGTH_MAX_NS) / 1e9,
+                            o->has_duration ? "--duration" : "longest duration");
+    o->rate = shape_rate_of(shape->nreplayed, o->duration_ns);
+    if (o->rate > (int64_t)RATE_MAX * MILLION)
+        return vt_error_set(err, VT_KIND_USAGE, -ERANGE, "%s: more than %g times a second", path,
+                            RATE_MAX);
+    return 0;
+}
+
+static void dispose(struct load_options *o)
+{
+    free(o->replayed_ns);
+    o->replayed_ns = NULL;
+}
+
+void load_options_free(struct load_options **options)
+{
+    if (*options)
+        dispose(*options);
+    free(*options);
 }
 
 int load_options_parse(int argc, char **argv, struct load_options *ret, struct vt_error *err)
@@ -204,6 +275,10 @@ int load_options_parse(int argc, char **argv, struct load_options *ret, struct v
         return vt_error_errno(err, VT_KIND_INFRA, errno, "draw a seed");
     if (!options.has_seed)
         options.seed = seed;
+    if (is_replay(&options) && (code = read_replay(&options, err)) < 0) {
+        dispose(&options);
+        return code;
+    }
     *ret = options;
     return 0;
 }

@@ -142,8 +142,9 @@ static void put_head(const struct load_options *o, struct vt_buf *out)
     if (o->closed)
         vt_buf_printf(out, "\nclosed loop, think time %g s", (double)o->think_ns / 1e9);
     else
-        vt_buf_printf(out, "\nopen loop, %.15g requests a second, seed %" PRIu64,
-                      (double)o->rate / MILLION, o->seed);
+        vt_buf_printf(out, "\nopen loop, %.15g requests a second%s%s, seed %" PRIu64,
+                      (double)o->rate / MILLION, o->schedule ? ", " : "",
+                      o->schedule ? o->schedule : "", o->seed);
     vt_buf_printf(out, "; %d connections, %d thread%s; %g s after %g s of warm-up\n\n",
                   (int)o->connections, (int)o->threads, o->threads == 1 ? "" : "s",
                   (double)o->duration_ns / 1e9, (double)o->warm_up_ns / 1e9);
@@ -241,6 +242,7 @@ static void put_settings(struct vt_json *w, const struct load_options *o)
         vt_json_int(w, "think_ns", o->think_ns);
     } else {
         vt_json_double(w, "rate", (double)o->rate / MILLION, 6);
+        vt_json_string(w, "shape", o->schedule ? o->schedule : "poisson");
         vt_json_uint(w, "seed", o->seed);
         vt_json_int(w, "wake_lag_max_ns", o->wake_lag_max_ns);
     }

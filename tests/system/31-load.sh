@@ -112,6 +112,17 @@ is '.service[] | select(.percentile == 95) | .ns < 100e6'
 
 # ---- other loads ----
 
+load 0 $url/bursts --rate 100 --schedule bursty:100ms,150ms --duration 2s --wake-lag-max 5s --seed 1 --json
+is "$adds_up and .valid and .shape == \"bursty:100ms,150ms\" and .intended == 200 and .all_requests == 300"
+counted /bursts
+printf '0\n0.25\n500000000\n1.75\n' >times
+load 0 $url/again --schedule replay:times --warm-up 0s --wake-lag-max 5s --threads 2
+grep -q '^open loop, 2 requests a second, replay:times, ' out || die "no head"
+grep -q '^requests   4 intended: 4 right' out || die "not the recorded requests"
+[ "$(logged /again)" -eq 4 ] || die "$(logged /again) requests in the log, 4 recorded"
+printf '0\n2\n1\n' >times
+load 2 $url/ --schedule replay:times
+grep -q 'times:3:1: earlier than the line before' err || die "order: $(cat err)"
 load 0 $url/closed --closed --duration 1s --warm-up 0s --connections 8 --threads 2 --json
 is "$adds_up and .valid and .loop == \"closed\" and .failed == 0 and .right > 100 and (has(\"response\") | not)"
 counted /closed

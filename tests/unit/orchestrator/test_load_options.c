@@ -3,11 +3,15 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/scope.h"
 #include "orchestrator/load/options.h"
 
@@ -37,6 +41,15 @@ static void test_bad(void **state)
         {{"nonsense", "--rate", "1"}, "is no such URL"},
         {{URL}, "either --rate N, an open loop, or --closed"},
         {{URL, "--rate", "1", "--closed"}, "either --rate N, an open loop, or --closed"},
+        {{URL, "--schedule", "uniform"}, "either --rate N, an open loop, or --closed"},
+        {{URL, "--closed", "--schedule", "uniform"}, "--schedule: a closed loop has none"},
+        {{URL, "--closed", "--schedule", "replay:x"}, "--schedule: a closed loop has none"},
+        {{URL, "--rate", "1", "--schedule", "replay:x"}, "a recorded schedule has its own"},
+        {{URL, "--schedule", "replay:"}, "--schedule: expected replay:FILE"},
+        {{URL, "--rate", "1", "--schedule", ""}, "--schedule"},
+        {{URL, "--rate", "1", "--schedule", "burst:1s,1s"}, "did you mean \"bursty\"?"},
+        {{URL, "--rate", "1", "--schedule", "bursty:1s"}, "--schedule: expected bursty:ON,OFF"},
+        {{URL, "--rate", "1", "--schedule", "swing:17,1s"}, "from 1 to 16, not \"17\""},
         {{URL, "--closed=yes"}, "--closed takes no value"},
         {{URL, "--rate"}, "--rate needs a value"},
         {{URL, "--rate", "0"}, "--rate: "},
@@ -93,8 +106,8 @@ static void test_bad(void **state)
 static void test_good(void **state)
 {
     (void)state;
-    const char *const open_loop[WORDS_MAX] = {URL,     "--rate",     "0.5",  "--seed",
-                                              "12345", "--duration", "2 min"};
+    const char *const open_loop[WORDS_MAX] = {
+        URL, "--rate", "0.5", "--seed", "12345", "--duration", "2 min", "--schedule=swing:4,10s"};
     const char *const closed_loop[WORDS_MAX] = {"--closed", "--think=20ms", "--threads=2", URL,
                                                 "--json"};
     struct load_options options;
@@ -108,12 +121,62 @@ static void test_good(void **state)
     assert_int_equal(options.warm_up_ns, VT_NS_PER_S);
     assert_int_equal(options.connections, 16);
     assert_false(options.closed || options.json);
+    assert_int_equal(options.shape.kind, SHAPE_SWING);
+    assert_string_equal(options.schedule, "swing:4,10s");
     if (parse(closed_loop, &options, &err) < 0)
         fail_msg("%s", err.text);
     assert_true(options.closed && options.json);
     assert_int_equal(options.rate, 0);
     assert_int_equal(options.think_ns, 20 * VT_NS_PER_MS);
     assert_int_equal(options.threads, 2);
+}
+
+static void write_times(const char *path, const char *text)
+{
+    assert_int_equal(vt_file_write(path, text, strlen(text), 0600, NULL), 0);
+}
+
+/* Rate and duration follow from a recorded schedule; what does not fit is refused. */
+static void test_replay(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/vtile-times-XXXXXX", option[64];
+    const char *const words[WORDS_MAX] = {URL, "--schedule", option};
+    const char *const longer[WORDS_MAX] = {URL, "--schedule", option, "--duration", "6 s"};
+    const char *const shorter[WORDS_MAX] = {URL, "--schedule", option, "--duration", "2 s"};
+    struct load_options options = {0};
+    struct vt_error err = VT_ERROR_INIT;
+    int fd = mkstemp(path);
+
+    assert_true(fd >= 0);
+    close(fd);
+    snprintf(option, sizeof option, "replay:%s", path);
+    write_times(path, "0\n1.5\n2000000000\n");
+    if (parse(words, &options, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(options.duration_ns, 3 * VT_NS_PER_S);
+    assert_int_equal(options.rate, 1000000);
+    assert_int_equal(options.shape.nreplayed, 3);
+    assert_int_equal(options.shape.replayed_ns[1], 1500000000);
+    free(options.replayed_ns);
+    assert_int_equal(parse(longer, &options, &err), 0);
+    assert_int_equal(options.duration_ns, 6 * VT_NS_PER_S);
+    assert_int_equal(options.rate, 500000);
+    free(options.replayed_ns);
+    options.replayed_ns = NULL;
+    assert_true(parse(shorter, &options, &err) < 0);
+    assert_non_null(strstr(err.text, "its last time, 2 s, is not before 2 s, the --duration"));
+    write_times(path, "1\n86400.0\n");
+    assert_true(parse(words, &options, &err) < 0);
+    assert_non_null(strstr(err.text, "is not before 86400 s, the longest duration"));
+    write_times(path, "1\n2x\n");
+    assert_true(parse(words, &options, &err) < 0);
+    assert_string_equal(err.file, path);
+    assert_int_equal(err.line, 2);
+    assert_int_equal(err.column, 2);
+    assert_int_equal(vt_error_exit_code(&err), 2);
+    assert_null(options.replayed_ns);
+    unlink(path);
 }
 
 /* Without --seed each call draws one; it can be given again as it was printed. */
@@ -135,6 +198,7 @@ int main(void)
         cmocka_unit_test(test_bad),
         cmocka_unit_test(test_good),
         cmocka_unit_test(test_seed),
+        cmocka_unit_test(test_replay),
     };
 
     return cmocka_run_group_tests_name("load_options", tests, NULL, NULL);
