@@ -24,7 +24,8 @@
 #include "tiles/roles/registry.h"
 #include "tiles/roles/web/pages.h"
 
-static const struct driver_target target = {3, "127.0.0.1", 443, "web.test"};
+static const struct driver_target target = {
+    .tile = 3, .address = "127.0.0.1", .port = 443, .server_name = "web.test"};
 
 /* A response with that body, in chunks where asked. */
 static void respond(struct vt_buf *out, unsigned status, bool chunked, const uint8_t *body,
