@@ -46,6 +46,42 @@ void http_begin(struct http_reader *r, bool head_request)
     r->head_bytes = r->line_len = 0;
 }
 
+static bool is_control(unsigned char c)
+{
+    return (c < 0x20 && c != '\t') || c == 0x7f;
+}
+
+/* Whether one of eight bytes is below 0x20 or is 0x7f. Subtracting 0x20 from each, or 1 from each
+ * XORed with 0x7f, sets the top bit of a byte that had none only where it borrowed; the lowest byte
+ * that borrows is one that is looked for. A tab is found too: the caller looks at each. */
+static bool may_hold_control(const char *bytes)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    uint64_t x, del;
+
+    memcpy(&x, bytes, sizeof x);
+    del = x ^ ones * 0x7f;
+    return (((x - ones * 0x20) & ~x) | ((del - ones) & ~del)) & ones * 0x80;
+}
+
+static bool has_control(const char *line, size_t len)
+{
+    size_t i = 0;
+
+    while (i < len) {
+        size_t n = len - i < sizeof(uint64_t) ? len - i : sizeof(uint64_t);
+
+        if (n == sizeof(uint64_t) && !may_hold_control(line + i)) {
+            i += n;
+            continue;
+        }
+        for (size_t end = i + n; i < end; i++)
+            if (is_control((unsigned char)line[i]))
+                return true;
+    }
+    return false;
+}
+
 /* The next line without its CRLF: *line points into data, or into r->line where it came in several
  * pieces. HTTP_DONE when there is one. */
 static enum http_result http_line(struct http_reader *r, const uint8_t *data, size_t len,
@@ -82,12 +118,8 @@ static enum http_result http_line(struct http_reader *r, const uint8_t *data, si
     if (*line_len < 2 || (*line)[*line_len - 2] != '\r')
         return http_bad(r, "a line does not end in CRLF", why);
     *line_len -= 2;
-    for (size_t i = 0; i < *line_len; i++) {
-        unsigned char c = (unsigned char)(*line)[i];
-
-        if ((c < 0x20 && c != '\t') || c == 0x7f)
-            return http_bad(r, "a line holds a control character", why);
-    }
+    if (has_control(*line, *line_len))
+        return http_bad(r, "a line holds a control character", why);
     return HTTP_DONE;
 }
 
@@ -114,17 +146,18 @@ static const char *http_status_line(struct http_reader *r, const char *line, siz
 }
 
 /* RFC 9110 5.6.2: characters of a token. */
+static const bool in_token[256] = {
+    ['!'] = true,         ['#'] = true,         ['$'] = true,         ['%'] = true, ['&'] = true,
+    ['\''] = true,        ['*'] = true,         ['+'] = true,         ['-'] = true, ['.'] = true,
+    ['^'] = true,         ['_'] = true,         ['`'] = true,         ['|'] = true, ['~'] = true,
+    ['0' ... '9'] = true, ['A' ... 'Z'] = true, ['a' ... 'z'] = true,
+};
+
 static bool is_token(const char *text, size_t len)
 {
-    static const char others[] = "!#$%&'*+-.^_`|~";
-
-    for (size_t i = 0; i < len; i++) {
-        char c = text[i];
-
-        if (!is_digit(c) && !(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') &&
-            (c == '\0' || !strchr(others, c)))
+    for (size_t i = 0; i < len; i++)
+        if (!in_token[(unsigned char)text[i]])
             return false;
-    }
     return len > 0;
 }
 
@@ -329,10 +362,52 @@ static enum http_result http_body(struct http_reader *r, const uint8_t *data, si
     return HTTP_BODY;
 }
 
+/* --- heads seen before --- */
+
+static bool before_head(const struct http_reader *r)
+{
+    return r->state == STATE_STATUS && r->head_bytes == 0;
+}
+
+static void take_known_head(struct http_reader *r, const uint8_t *data, size_t len, size_t *used)
+{
+    const struct http_known_head *known = &r->known;
+
+    if (known->len == 0 || len < known->len || !before_head(r) ||
+        known->head_request != r->head_request || memcmp(data, known->bytes, known->len) != 0)
+        return;
+    r->status = known->status;
+    r->keep = known->keep;
+    r->state = known->state;
+    r->left = known->left;
+    r->nheaders = known->nheaders; /* trailers count too */
+    r->head_bytes = known->len;
+    *used = known->len;
+}
+
+static void remember_head(struct http_reader *r, const uint8_t *data, size_t len)
+{
+    struct http_known_head *known = &r->known;
+
+    if (len > sizeof known->bytes)
+        return;
+    known->len = len;
+    known->head_request = r->head_request;
+    known->keep = r->keep;
+    known->status = r->status;
+    known->state = r->state;
+    known->nheaders = r->nheaders;
+    known->left = r->left;
+    memcpy(known->bytes, data, len);
+}
+
 enum http_result http_read(struct http_reader *r, const uint8_t *data, size_t len, size_t *ret_used,
                            const uint8_t **ret_body, size_t *ret_body_len, const char **ret_why)
 {
+    bool in_head = before_head(r); /* of a head that began with data */
+
     *ret_used = 0;
+    take_known_head(r, data, len, ret_used);
     while (r->state != STATE_DONE) {
         const char *line, *why;
         size_t line_len, n;
@@ -353,6 +428,10 @@ enum http_result http_read(struct http_reader *r, const uint8_t *data, size_t le
         why = http_take_line(r, line, line_len);
         if (why)
             return http_bad(r, why, ret_why);
+        if (in_head && r->state != STATE_STATUS && r->state != STATE_HEADER) {
+            remember_head(r, data, *ret_used);
+            in_head = false;
+        }
     }
     return HTTP_DONE;
 }

@@ -4,8 +4,9 @@
  * leniency lets two readers see different messages: CRLF only, no space around header names, one
  * framing, lengths that fit. Everything is bounded by the constants below; no allocation.
  *
- * Order of calls: http_begin -> http_read* until HTTP_DONE or HTTP_BAD; http_eof where the stream
- * ended instead. After HTTP_DONE the next response may begin in the same bytes, if keep.
+ * A reader is zeroed before its first use. Order of calls: http_begin -> http_read* until HTTP_DONE
+ * or HTTP_BAD; http_eof where the stream ended instead. After HTTP_DONE the next response may begin
+ * in the same bytes, if keep.
  */
 #ifndef VTILE_TILES_LOAD_HTTP_H
 #define VTILE_TILES_LOAD_HTTP_H
@@ -19,12 +20,24 @@
 #define HTTP_HEADERS_MAX 128     /* header lines of a response, likewise */
 #define HTTP_CHUNK_LINE_MAX 1024 /* chunk size with its extensions */
 #define HTTP_INTERIM_MAX 16      /* 1xx responses before the final one */
+#define HTTP_KNOWN_MAX 1024      /* a longer head is read line by line each time */
 
 enum http_result {
     HTTP_MORE, /* all bytes used, the response is not whole */
     HTTP_BODY, /* a piece of the body; call again with what is left, even when that is nothing */
     HTTP_DONE, /* whole; bytes after *used belong to no one yet */
     HTTP_BAD,  /* the stream cannot be followed; why says what is wrong */
+};
+
+/* The last head that came in one piece, and what it said: servers give the same one over and over,
+ * and the same bytes say the same. */
+struct http_known_head {
+    size_t len; /* 0: none */
+    bool head_request, keep;
+    int status, state;
+    unsigned nheaders;
+    uint64_t left;
+    uint8_t bytes[HTTP_KNOWN_MAX];
 };
 
 struct http_reader {
@@ -41,6 +54,7 @@ struct http_reader {
     unsigned nheaders, ninterim, block_lines;
     size_t head_bytes, line_len;
     char line[HTTP_LINE_MAX];
+    struct http_known_head known;
 };
 
 /* head_request: the answer to HEAD, which has no body whatever its header says. */

@@ -311,6 +311,154 @@ static void test_bounds(void **state)
     assert_string_equal(reading.why, "the header is too large");
 }
 
+/* RFC 9110 5.5 and 5.6.2: which bytes may stand in a value, and which in a name, wherever in a line
+ * they stand. */
+static void test_bytes_of_lines(void **state)
+{
+    (void)state;
+    static const char token[] = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
+                                "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+    for (int c = 0; c < 256; c++) {
+        for (size_t at = 0; at < 20; at++) {
+            char value[] = OK "Content-Length: 0\r\nX: 01234567890123456789\r\n\r\n";
+            char name[] = OK "Content-Length: 0\r\nabcdefghijklmnopqrst: x\r\n\r\n";
+            bool control = (c < 0x20 && c != '\t') || c == 0x7f;
+
+            if (c == '\n' || c == ':') /* another line, another name */
+                continue;
+            strstr(value, "0123456789012")[at] = (char)c;
+            strstr(name, "abcdefgh")[at] = (char)c;
+            struct reading reading = read_text(value, sizeof value - 1, false, false);
+            assert_int_equal(reading.why != NULL, control);
+            reading = read_text(name, sizeof name - 1, false, false);
+            if (at == 0 && (c == ' ' || c == '\t')) /* goes on with the framing header before */
+                assert_string_equal(reading.why, "a folded framing header");
+            else
+                assert_int_equal(reading.why == NULL, c != 0 && strchr(token, c) != NULL);
+        }
+    }
+}
+
+/* A server's second answer has the head of its first: it must be read to the same end, however the
+ * bytes come, and not where the question was another one. */
+static void test_heads_seen_before(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *first, *second;
+        bool heads[2];
+        int status[2];
+        unsigned bytes[2];
+        bool keep;
+    } cases[] = {
+        {OK "Content-Length: 5\r\n\r\nhello", NULL, {0}, {200, 200}, {5, 5}, true},
+        {OK "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nA: b\r\n\r\n",
+         NULL,
+         {0},
+         {200, 200},
+         {5, 5},
+         true},
+        {"HTTP/1.1 204 No Content\r\n\r\n", NULL, {0}, {204, 204}, {0, 0}, true},
+        {"HTTP/1.1 103 Early Hints\r\n\r\n" OK "Content-Length: 5\r\n\r\nhello",
+         NULL,
+         {0},
+         {200, 200},
+         {5, 5},
+         true},
+        {"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n",
+         NULL,
+         {0},
+         {200, 200},
+         {0, 0},
+         true},
+        /* the same head, asked for by HEAD first, and the other way round */
+        {OK "Content-Length: 5\r\n\r\n",
+         OK "Content-Length: 5\r\n\r\nhello",
+         {true, false},
+         {200, 200},
+         {0, 5},
+         true},
+        {OK "Content-Length: 5\r\n\r\nhello",
+         OK "Content-Length: 5\r\n\r\n",
+         {false, true},
+         {200, 200},
+         {5, 0},
+         true},
+        /* one that begins like the first */
+        {OK "Content-Length: 0\r\n\r\n",
+         OK "Content-Length: 0\r\nConnection: close\r\n\r\n",
+         {0},
+         {200, 200},
+         {0, 0},
+         false},
+        {OK "Content-Length: 5\r\n\r\nhello",
+         "HTTP/1.1 404 OK\r\nContent-Length: 5\r\n\r\nhello",
+         {0},
+         {200, 404},
+         {5, 5},
+         true},
+    };
+
+    for (size_t i = 0; i < VT_COUNT(cases); i++) {
+        VT_AUTO_BUF struct vt_buf buf = VT_BUF_INIT(1 << 16);
+
+        vt_buf_adds(&buf, cases[i].first);
+        vt_buf_adds(&buf, cases[i].second ? cases[i].second : cases[i].first);
+        for (size_t cut = 0; cut < buf.len; cut++) {
+            struct reading reading;
+
+            read_cut((const uint8_t *)buf.data, buf.len, cut, cases[i].heads, 2, false, false,
+                     &reading);
+            assert_null(reading.why);
+            assert_int_equal(reading.n, 2);
+            assert_int_equal(reading.used, buf.len);
+            for (int k = 0; k < 2; k++) {
+                assert_int_equal(reading.responses[k].status, cases[i].status[k]);
+                assert_int_equal(reading.responses[k].body_bytes, cases[i].bytes[k]);
+                assert_string_equal(reading.responses[k].body, cases[i].bytes[k] ? "hello" : "");
+            }
+            assert_int_equal(reading.responses[1].keep, cases[i].keep);
+        }
+    }
+}
+
+/* The longest head that is remembered and one byte more; the bounds count it as before. */
+static void test_long_heads_seen_before(void **state)
+{
+    (void)state;
+    static const bool heads[3] = {false};
+
+    for (int more = 0; more < 2; more++) {
+        VT_AUTO_BUF struct vt_buf buf = VT_BUF_INIT(1 << 16);
+        const int rest = (int)strlen(OK "Content-Length: 5\r\nA:\r\n\r\n");
+        struct reading reading;
+
+        for (int k = 0; k < 3; k++)
+            vt_buf_printf(&buf, OK "Content-Length: 5\r\nA:%0*d\r\n\r\nhello",
+                          HTTP_KNOWN_MAX - rest + more, 0);
+        read_cut((const uint8_t *)buf.data, buf.len, 0, heads, 3, false, false, &reading);
+        assert_null(reading.why);
+        assert_int_equal(reading.n, 3);
+        assert_int_equal(reading.responses[2].body_bytes, 5);
+    }
+    for (int more = 0; more < 2; more++) {
+        VT_AUTO_BUF struct vt_buf buf = VT_BUF_INIT(1 << 16);
+        struct reading reading;
+
+        for (int k = 0; k < 2; k++) {
+            vt_buf_adds(&buf, OK "Transfer-Encoding: chunked\r\n\r\n0\r\n");
+            for (int i = 1; i < HTTP_HEADERS_MAX + more * k; i++)
+                vt_buf_adds(&buf, "A:\r\n");
+            vt_buf_adds(&buf, "\r\n");
+        }
+        read_cut((const uint8_t *)buf.data, buf.len, 0, heads, 2, false, false, &reading);
+        assert_int_equal(reading.n, more ? 1 : 2);
+        if (more)
+            assert_string_equal(reading.why, "too many header lines");
+    }
+}
+
 /* Many chunks are body, not header: only the size line of each is bounded. */
 static void test_many_chunks(void **state)
 {
@@ -358,6 +506,9 @@ int main(void)
         cmocka_unit_test(test_cases_at_every_cut),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_bytes_of_lines),
+        cmocka_unit_test(test_heads_seen_before),
+        cmocka_unit_test(test_long_heads_seen_before),
         cmocka_unit_test(test_many_chunks),
         cmocka_unit_test(test_end_of_stream),
     };
