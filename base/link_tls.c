@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * TLS as a filter. OpenSSL reads straight from the bytes that the link below hands up and writes
- * straight into its send, through a BIO of ours: nothing is copied in between and an idle
- * connection holds no buffers (SSL_MODE_RELEASE_BUFFERS).
+ * straight into its send, through a BIO of ours: nothing is copied in between. An idle connection
+ * holds no buffers where the ctx says so (SSL_MODE_RELEASE_BUFFERS): 34 KiB less each, for making
+ * and freeing them with each record.
  */
 #include <errno.h>
 #include <openssl/err.h>
@@ -33,6 +34,20 @@ static struct tls_link *of(struct vt_link *link)
     return (struct tls_link *)link;
 }
 
+static int peer_is_slow(const struct vt_link *link, struct vt_error *err)
+{
+    return vt_error_set(err, VT_KIND_INFRA, -ENOBUFS,
+                        "send: the peer is slow, more than %zu bytes would wait for it",
+                        link->queue_max);
+}
+
+/* SSL_get_error looks at the queue. Emptying it costs much more than seeing that it is empty. */
+static void forget_errors(void)
+{
+    if (ERR_peek_error() != 0)
+        ERR_clear_error();
+}
+
 /* --- the BIO --- */
 static int bio_read(BIO *bio, char *out, int len)
 {
@@ -52,11 +67,11 @@ static int bio_read(BIO *bio, char *out, int len)
 static int bio_write(BIO *bio, const char *data, int len)
 {
     struct tls_link *t = BIO_get_data(bio);
-    struct vt_error err = VT_ERROR_INIT;
     BIO_clear_retry_flags(bio);
-    int rc = vt_link_send(t->link.below, data, (size_t)len, &err);
+    int rc = vt_link_send(t->link.below, data, (size_t)len, NULL);
     if (rc == -ENOBUFS) { /* no retry: the link below queues, and a full queue is an end */
-        t->err = err;
+        t->err = (struct vt_error)VT_ERROR_INIT;
+        peer_is_slow(t->link.below, &t->err);
         return -1;
     }
     if (rc < 0)
@@ -148,10 +163,12 @@ static void read_plain(struct tls_link *t)
     struct vt_loop *loop = t->link.loop;
     while (!t->ended) {
         size_t n = 0;
-        ERR_clear_error();
+        forget_errors();
         int rc = SSL_read_ex(t->ssl, loop->plain_buf, sizeof loop->plain_buf, &n);
         if (rc == 1) {
             t->link.events->data(t->link.ctx, (const uint8_t *)loop->plain_buf, n);
+            if (t->in_len == 0 && !SSL_has_pending(t->ssl))
+                return; /* SSL_read would say so too, for more */
             continue;
         }
         int why = SSL_get_error(t->ssl, rc);
@@ -241,10 +258,8 @@ static int tls_send(struct vt_link *link, const void *data, size_t len, struct v
         return 0;
     size_t queued = vt_link_queued(link);
     if (len > link->queue_max || sealed_bytes(len) > link->queue_max - queued)
-        return vt_error_set(err, VT_KIND_INFRA, -ENOBUFS,
-                            "send: the peer is slow, more than %zu bytes would wait for it",
-                            link->queue_max);
-    ERR_clear_error();
+        return peer_is_slow(link, err);
+    forget_errors();
     size_t done;
     if (SSL_write_ex(t->ssl, data, len, &done) == 1) {
         if (t->lost == 0)
@@ -339,7 +354,6 @@ static bool set_up(struct tls_link *t, SSL_CTX *ctx, bool server, const char *na
     BIO_set_data(bio, t);
     BIO_set_init(bio, 1);
     SSL_set_bio(t->ssl, bio, bio);
-    SSL_set_mode(t->ssl, SSL_MODE_RELEASE_BUFFERS);
     SSL_set_options(t->ssl, SSL_OP_NO_RENEGOTIATION);
     if (server)
         SSL_set_accept_state(t->ssl);
