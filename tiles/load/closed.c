@@ -310,7 +310,6 @@ static int64_t next_ns(const struct closed *c, int64_t now_ns)
 static void arm(struct closed *c)
 {
     int64_t now_ns = vt_clock_now_ns(), at_ns = now_ns + TICK_NS;
-    struct vt_error err = VT_ERROR_INIT;
 
     if (!c->events || c->phase == CLOSED_FINISHED || c->phase == CLOSED_READY) {
         vt_timer_disarm(&c->timer);
@@ -318,8 +317,8 @@ static void arm(struct closed *c)
     }
     if (c->phase == CLOSED_RUNNING)
         at_ns = next_ns(c, now_ns);
-    if (vt_timer_arm(&c->timer, at_ns, &err) < 0 && c->phase == CLOSED_RUNNING)
-        finish(c, now_ns, err.text);
+    if (vt_timer_arm(&c->timer, at_ns, NULL) < 0 && c->phase == CLOSED_RUNNING)
+        finish(c, now_ns, "no timer can be armed");
 }
 
 /* --- interface --- */

@@ -108,7 +108,7 @@ static void on_data(void *ctx, const uint8_t *data, size_t len)
 
     if (c->state == CONNECTION_IDLE)
         connection_end(c, false); /* nothing was asked */
-    if (c->answer_ns == 0)
+    if (c->timed && c->answer_ns == 0)
         c->answer_ns = vt_clock_now_ns();
     while (awaits_answer(c) && len > 0) {
         const char *why = NULL;

@@ -47,13 +47,14 @@ struct connection {
     const struct driver_target *target;
     const struct sockaddr *address;
     SSL_CTX *tls;
+    bool timed;         /* when an answer begins to come is to be known */
     struct vt_buf *out; /* shared scratch */
     const struct connection_owner *owner;
     void *ctx;
     /* shared */
     uint32_t index, step; /* the owner's; step: of the request under way */
     int64_t sent_ns;
-    int64_t answer_ns;       /* when the answer began to come; 0: not yet */
+    int64_t answer_ns;       /* timed: when the answer began to come; 0: not yet */
     struct connection *next; /* in the owner's list of idle ones */
     bool listed, counted;    /* the owner's */
     /* The owner's, where a session keeps its connection: whose it is, whether it is where the

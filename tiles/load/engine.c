@@ -96,8 +96,8 @@ static void take_second(void *ctx, const struct vt_load_second *second)
 
 static void deliver(struct engine *e)
 {
-    while (e->events && recorder_deliver(&e->recorder, take_second, e))
-        continue;
+    while (e->events && recorder_has_second(&e->recorder))
+        recorder_deliver(&e->recorder, take_second, e);
 }
 
 static const char *late_why(const struct step_record *record)
@@ -149,24 +149,23 @@ static void finish_early(struct engine *e, const char *why)
     finish(e);
 }
 
-static void run(struct engine *e)
+static void run(struct engine *e, int64_t now_ns)
 {
     struct recorder *r = &e->recorder;
-    int64_t window_end_ns = e->t0_ns + e->config.window_ns, now_ns;
+    int64_t window_end_ns = e->t0_ns + e->config.window_ns;
 
     while (e->events) {
-        now_ns = vt_clock_now_ns();
         time_out(e, now_ns);
         deliver(e);
         if (r->picked == r->end || engine_due_ns(e, r->picked) > now_ns)
             break;
         pick_step(e, now_ns);
         engine_dispatch(e);
+        now_ns = vt_clock_now_ns();
     }
     if (!e->events)
         return;
     engine_dispatch(e); /* what a time-out has released */
-    now_ns = vt_clock_now_ns();
     if (e->stopping)
         finish_early(e, "the load was stopped");
     else if (r->picked == r->end && now_ns >= window_end_ns + e->config.drain_ns)
@@ -263,7 +262,7 @@ void engine_answered(void *ctx, struct connection *c, const char *wrong_why)
                     &(struct recorder_figures){
                         .response_ns = now_ns - engine_due_ns(e, c->step),
                         .service_ns = now_ns - c->sent_ns,
-                        .transfer_ns = now_ns - c->answer_ns,
+                        .transfer_ns = c->timed ? now_ns - c->answer_ns : 0,
                         .bytes = connection_answer_bytes(c),
                     },
                     wrong_why);
@@ -323,14 +322,13 @@ void engine_arm(struct engine *e)
 {
     int64_t at_ns = e->events ? next_ns(e) : 0;
     bool waiting = e->recorder.queued > 0;
-    struct vt_error err = VT_ERROR_INIT;
 
     if (e->phase == ENGINE_RUNNING && self_check_changed(&e->check, e->nopen, waiting))
         self_check_change(&e->check, e->nopen, waiting, vt_clock_now_ns());
     if (at_ns == 0)
         vt_timer_disarm(&e->timer);
-    else if (vt_timer_arm(&e->timer, at_ns, &err) < 0 && e->phase == ENGINE_RUNNING)
-        finish_early(e, err.text);
+    else if (vt_timer_arm(&e->timer, at_ns, NULL) < 0 && e->phase == ENGINE_RUNNING)
+        finish_early(e, "no timer can be armed");
 }
 
 static void on_timer(struct vt_timer *timer, int64_t now_ns)
@@ -338,7 +336,7 @@ static void on_timer(struct vt_timer *timer, int64_t now_ns)
     struct engine *e = timer->ctx;
 
     if (e->phase == ENGINE_RUNNING)
-        run(e);
+        run(e, now_ns);
     if (e->events)
         tick(e, now_ns);
     engine_arm(e);
@@ -398,6 +396,7 @@ static int make_connections(struct engine *e, struct vt_error *err)
             .target = &e->config.target,
             .address = (struct sockaddr *)&e->address,
             .tls = e->config.tls,
+            .timed = recorder_notes_rates(&e->recorder),
             .out = &e->out,
             .owner = &e->sharing->owner,
             .ctx = e,

@@ -6,12 +6,18 @@
 #include "base/scope.h"
 #include "tiles/load/http_exchange.h"
 
+#define REQUEST "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: vtile\r\n\r\n"
+/* Longer ones are made anew each time. */
+#define REQUEST_KEPT_BYTES 512
+
 static const char *const operations[] = {"get"};
 
 struct get_conn {
     struct http_exchange http;
     const struct get_page *page;
     char why[32];
+    char request[REQUEST_KEPT_BYTES];
+    size_t request_len;
 };
 
 static void take_body(void *conn, const uint8_t *body, size_t len)
@@ -37,6 +43,8 @@ static void conn_init(void *conn, const struct driver_target *target)
     c->http.take_body = take_body;
     c->http.judge = judge;
     c->page = target->context;
+    c->request_len =
+        (size_t)snprintf(c->request, sizeof c->request, REQUEST, c->page->path, c->page->host);
 }
 
 static void request(void *conn, const struct driver_step *step, struct vt_buf *out)
@@ -45,11 +53,10 @@ static void request(void *conn, const struct driver_step *step, struct vt_buf *o
 
     (void)step;
     http_begin(&c->http.reader, false);
-    vt_buf_adds(out, "GET ");
-    vt_buf_adds(out, c->page->path);
-    vt_buf_adds(out, " HTTP/1.1\r\nHost: ");
-    vt_buf_adds(out, c->page->host);
-    vt_buf_adds(out, "\r\nUser-Agent: vtile\r\n\r\n");
+    if (c->request_len < sizeof c->request)
+        vt_buf_add(out, c->request, c->request_len);
+    else
+        vt_buf_printf(out, REQUEST, c->page->path, c->page->host);
 }
 
 #define GET(driver_name, with_tls, usual_port)                                                \

@@ -37,6 +37,13 @@ static void take_limits(struct recorder *r, unsigned operation, const struct spe
     r->rated[operation] = own && (own->min_bytes_per_s[0] > 0 || own->min_bytes_per_s[1] > 0);
 }
 
+static void find_second_end(struct recorder *r)
+{
+    if (r->delivered < r->schedule->nsteps)
+        r->second_end_ns =
+            (r->schedule->steps[r->delivered].intended_ns / VT_NS_PER_S + 1) * VT_NS_PER_S;
+}
+
 int recorder_init(struct recorder *r, const struct schedule *schedule, const struct driver *driver,
                   const struct spec_load *load, struct vt_error *err)
 {
@@ -60,6 +67,7 @@ int recorder_init(struct recorder *r, const struct schedule *schedule, const str
     r->mask = (uint32_t)capacity - 1;
     r->ring = calloc(capacity, sizeof *r->ring);
     r->bins = calloc(driver->noperations, sizeof *r->bins);
+    find_second_end(r);
     if (r->ring && r->bins)
         return 0;
     recorder_dispose(r);
@@ -72,6 +80,14 @@ void recorder_dispose(struct recorder *r)
     free(r->bins);
     r->ring = NULL;
     r->bins = NULL;
+}
+
+bool recorder_notes_rates(const struct recorder *r)
+{
+    for (unsigned i = 0; i < r->driver->noperations; i++)
+        if (r->rated[i])
+            return true;
+    return false;
 }
 
 bool recorder_open(const struct recorder *r, size_t step)
@@ -227,15 +243,12 @@ bool recorder_deliver(struct recorder *r,
 {
     const struct driver_step *steps = r->schedule->steps;
     bool used[SPEC_OPERATIONS_MAX] = {false};
+    int64_t second = r->second_end_ns / VT_NS_PER_S - 1;
     size_t to = r->delivered;
-    int64_t second;
 
-    if (r->delivered == r->end)
+    if (!recorder_has_second(r))
         return false;
-    second = steps[to].intended_ns / VT_NS_PER_S;
-    if (r->oldest < r->end && steps[r->oldest].intended_ns / VT_NS_PER_S == second)
-        return false;
-    while (to < r->oldest && steps[to].intended_ns / VT_NS_PER_S == second)
+    while (to < r->oldest && steps[to].intended_ns < r->second_end_ns)
         to++;
     for (size_t i = r->delivered; i < to; i++) {
         unsigned operation = steps[i].operation;
@@ -246,6 +259,7 @@ bool recorder_deliver(struct recorder *r,
         recorder_bin_add(&r->bins[operation], &recorder_at(r, i)->result, r->rated[operation]);
     }
     r->delivered = to;
+    find_second_end(r);
     for (unsigned i = 0; i < r->driver->noperations; i++)
         if (used[i])
             take(ctx, &r->bins[i].second);

@@ -60,6 +60,7 @@ struct recorder {
     /* [0, delivered) are gone, [delivered, oldest) have ended, [oldest, picked) are on their way
      * or have ended, [picked, end) are not due yet; end shrinks when the load stops early. */
     size_t delivered, oldest, picked, end;
+    int64_t second_end_ns; /* of the second of step delivered */
     /* Steps that wait for a connection, in the order in which they came to wait. */
     uint32_t queue_first, queue_last, queued;
     struct engine_totals totals;
@@ -74,6 +75,7 @@ static inline struct step_record *recorder_at(const struct recorder *recorder, s
 {
     return &recorder->ring[step & recorder->mask];
 }
+bool recorder_notes_rates(const struct recorder *recorder); /* of any operation */
 /* Whether that step, picked before, is still on its way. */
 bool recorder_open(const struct recorder *recorder, size_t step);
 /* The next step has been looked at, lag_ns after its time. Seconds whose steps are all older than
@@ -86,6 +88,13 @@ void recorder_answer(struct recorder *recorder, size_t step, const struct record
                      const char *why);
 void recorder_fail(struct recorder *recorder, size_t step, const char *why);
 
+/* Whether recorder_deliver has a second to give. */
+static inline bool recorder_has_second(const struct recorder *recorder)
+{
+    return recorder->delivered < recorder->end &&
+           (recorder->oldest == recorder->end ||
+            recorder->schedule->steps[recorder->oldest].intended_ns >= recorder->second_end_ns);
+}
 /* Calls take for the operations of the next second all of whose steps have ended; false when there
  * is none. Seconds without a step are passed over. */
 bool recorder_deliver(struct recorder *recorder,

@@ -32,6 +32,35 @@ static void test_request(void **state)
     assert_int_equal(get_https.port, 443);
 }
 
+/* As long as a URL may be: the same request, each time. */
+static void test_long_request(void **state)
+{
+    (void)state;
+    VT_AUTO_FREE struct get_page *long_page = calloc(1, sizeof *long_page);
+    const struct driver_target target = {.context = long_page};
+    const struct driver_step step = {0};
+    VT_AUTO_FREE void *conn = calloc(1, get_http.conn_bytes);
+    VT_AUTO_BUF struct vt_buf out = VT_BUF_INIT(65536), want = VT_BUF_INIT(65536);
+
+    vt_text_copy(long_page->host, sizeof long_page->host, "web.test");
+    for (size_t len = 400; len < GET_TEXT_MAX; len++) {
+        memset(long_page->path, 'x', len);
+        long_page->path[0] = '/';
+        vt_buf_reset(&want);
+        vt_buf_printf(&want, "GET %s HTTP/1.1\r\nHost: web.test\r\nUser-Agent: vtile\r\n\r\n",
+                      long_page->path);
+        get_http.conn_init(conn, &target);
+        for (int i = 0; i < 2; i++) {
+            vt_buf_reset(&out);
+            get_http.request(conn, &step, &out);
+            assert_string_equal(out.data, want.data);
+        }
+        get_http.conn_fini(conn);
+        if (len == 600)
+            len = GET_TEXT_MAX - 2;
+    }
+}
+
 static void check_answer(const char *answer, enum driver_verdict want, const char *want_why)
 {
     const struct driver_target target = {.context = &page};
@@ -70,6 +99,7 @@ static void test_answers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_request),
+                                       cmocka_unit_test(test_long_request),
                                        cmocka_unit_test(test_answers)};
 
     return cmocka_run_group_tests_name("get", tests, NULL, NULL);
