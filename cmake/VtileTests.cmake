@@ -122,14 +122,22 @@ function(vt_lint_tests)
 endfunction()
 
 # Programs that scripts of lab/, bench/ and system/ run: one of each .c file, as <build>/tests/<name>.
+# load_curl.c is left out where libcurl is not there.
 function(vt_test_programs)
     vt_glob(sources tests/lab/*.c tests/bench/*.c tests/system/*.c)
+    pkg_check_modules(CURL QUIET IMPORTED_TARGET libcurl)
+    if(NOT CURL_FOUND)
+        list(FILTER sources EXCLUDE REGEX "/load_curl\\.c$")
+    endif()
     foreach(file ${sources})
         cmake_path(GET file STEM name)
         add_executable(${name} ${file})
         set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
         target_link_libraries(${name} PRIVATE vt_flags vt_sanitize vt_orchestrator)
     endforeach()
+    if(CURL_FOUND)
+        target_link_libraries(load_curl PRIVATE PkgConfig::CURL)
+    endif()
 endfunction()
 
 if(VTILE_FUZZ)

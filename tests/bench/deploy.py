@@ -12,7 +12,6 @@ its last line, JSON.
 """
 import ctypes
 import json
-import math
 import os
 import re
 import shlex
@@ -25,6 +24,9 @@ import subprocess
 import sys
 import tempfile
 import time
+
+sys.dont_write_bytecode = True
+from shared.pairs import upper_bound  # noqa: E402
 
 BUILD = os.environ["VTILE_BUILD"]
 VTILE = f"{BUILD}/vtile"
@@ -315,19 +317,6 @@ def measure_controller(work):
     if not begin or not end:
         die("the whole run had no measure phase")
     return (end[1] - begin[1]) / (end[0] - begin[0])
-
-
-# Student's t for a one-sided bound of 95 %, by degrees of freedom (any statistics table).
-T95 = {4: 2.132, 5: 2.015, 6: 1.943, 7: 1.895, 8: 1.860, 9: 1.833, 10: 1.812, 11: 1.796, 12: 1.782,
-       13: 1.771, 14: 1.761, 15: 1.753, 19: 1.729, 24: 1.711, 29: 1.699}
-
-
-def upper_bound(ratios):
-    """Of the mean of log ratios, back as a ratio."""
-    logs = [math.log(r) for r in ratios]
-    n = len(logs)
-    t = T95.get(n - 1, 2.132)
-    return math.exp(statistics.mean(logs) + t * statistics.stdev(logs) / math.sqrt(n))
 
 
 def main():
