@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tiles/load/connection.h"
+#include "tiles/load/connection_kind.h"
 
 #include <string.h>
 
@@ -13,6 +13,7 @@ void connection_init(struct connection *c, void *conversation)
 {
     c->state = CONNECTION_CLOSED;
     c->link = NULL;
+    c->sql = NULL;
     c->next = NULL;
     c->resting = c->in_conversation = c->served = false;
     c->conversation = conversation;
@@ -28,12 +29,10 @@ bool connection_acknowledged(const struct connection *c)
     return c->driver->acknowledges(c->conversation);
 }
 
-/* --- events of the link, in the order in which they come --- */
+/* --- what a kind tells, in the order in which it comes --- */
 
-static void on_opened(void *ctx)
+void connection_opened(struct connection *c)
 {
-    struct connection *c = ctx;
-
     if (c->state != CONNECTION_OPENING)
         return;
     memset(c->conversation, 0, c->driver->conn_bytes);
@@ -44,7 +43,7 @@ static void on_opened(void *ctx)
     c->owner->ready(c->ctx, c);
 }
 
-static void fail(struct connection *c, const char *why)
+void connection_fail(struct connection *c, const char *why)
 {
     connection_end(c, false);
     c->owner->failed(c->ctx, c, why ? why : "no reason known");
@@ -68,12 +67,45 @@ static void answered(struct connection *c, const char *wrong_why, bool usable)
 static void entered(struct connection *c, bool usable)
 {
     if (!usable) {
-        fail(c, "more was sent than asked for");
+        connection_fail(c, "more was sent than asked for");
         return;
     }
     c->served = true;
     c->state = CONNECTION_IDLE;
     c->owner->ready(c->ctx, c);
+}
+
+void connection_whole(struct connection *c, enum driver_verdict verdict, const char *why,
+                      bool usable)
+{
+    if (verdict == DRIVER_WRONG && !why)
+        why = "wrong";
+    if (c->state == CONNECTION_BUSY)
+        answered(c, verdict == DRIVER_WRONG ? why : NULL, usable);
+    else if (verdict == DRIVER_WRONG)
+        connection_fail(c, why);
+    else
+        entered(c, usable);
+}
+
+void connection_closed(struct connection *c, const struct vt_error *err)
+{
+    bool was_open = c->in_conversation;
+
+    if (c->in_conversation)
+        c->driver->conn_fini(c->conversation);
+    c->in_conversation = false;
+    c->state = CONNECTION_CLOSED;
+    c->since_ns = vt_clock_now_ns();
+    c->resting = !was_open || (!c->served && c->since_ns - c->opened_ns < USEFUL_NS);
+    c->owner->closed(c->ctx, c, was_open, err);
+}
+
+/* --- of bytes: events of the link --- */
+
+static void on_opened(void *ctx)
+{
+    connection_opened(ctx);
 }
 
 static void send_more(struct connection *c)
@@ -82,24 +114,7 @@ static void send_more(struct connection *c)
 
     if (vt_buf_check(c->out, "request", &err) < 0 ||
         vt_link_send(c->link, c->out->data, c->out->len, &err) < 0)
-        fail(c, err.text);
-}
-
-static bool awaits_answer(const struct connection *c)
-{
-    return c->state == CONNECTION_BUSY || c->state == CONNECTION_ENTERING;
-}
-
-static void whole(struct connection *c, enum driver_verdict verdict, const char *why, bool usable)
-{
-    if (verdict == DRIVER_WRONG && !why)
-        why = "wrong";
-    if (c->state == CONNECTION_BUSY)
-        answered(c, verdict == DRIVER_WRONG ? why : NULL, usable);
-    else if (verdict == DRIVER_WRONG)
-        fail(c, why);
-    else
-        entered(c, usable);
+        connection_fail(c, err.text);
 }
 
 static void on_data(void *ctx, const uint8_t *data, size_t len)
@@ -110,7 +125,7 @@ static void on_data(void *ctx, const uint8_t *data, size_t len)
         connection_end(c, false); /* nothing was asked */
     if (c->timed && c->answer_ns == 0)
         c->answer_ns = vt_clock_now_ns();
-    while (awaits_answer(c) && len > 0) {
+    while (connection_awaits_answer(c) && len > 0) {
         const char *why = NULL;
         size_t used = 0;
         enum driver_verdict verdict;
@@ -127,10 +142,10 @@ static void on_data(void *ctx, const uint8_t *data, size_t len)
             break;
         case DRIVER_DONE:
         case DRIVER_WRONG:
-            whole(c, verdict, why, len == 0);
+            connection_whole(c, verdict, why, len == 0);
             return;
         case DRIVER_BAD:
-            fail(c, why);
+            connection_fail(c, why);
             return;
         }
     }
@@ -143,30 +158,23 @@ static void end_of_stream(struct connection *c, bool truncated)
     enum driver_verdict verdict = c->driver->on_eof(c->conversation, truncated, &why);
 
     if (c->state == CONNECTION_ENTERING)
-        fail(c, why ? why : "the connection ended before its session could go on");
+        connection_fail(c, why ? why : "the connection ended before its session could go on");
     else if (verdict == DRIVER_DONE || verdict == DRIVER_WRONG)
-        whole(c, verdict, why, false);
+        connection_whole(c, verdict, why, false);
     else
-        fail(c, why);
+        connection_fail(c, why);
 }
 
 static void on_closed(void *ctx, enum vt_link_end end, const struct vt_error *err)
 {
     struct connection *c = ctx;
-    bool was_open = c->in_conversation;
 
     c->link = NULL;
-    if (awaits_answer(c) && end == VT_LINK_FAILED)
-        fail(c, err->text);
-    else if (awaits_answer(c))
+    if (connection_awaits_answer(c) && end == VT_LINK_FAILED)
+        connection_fail(c, err->text);
+    else if (connection_awaits_answer(c))
         end_of_stream(c, end == VT_LINK_TRUNCATED);
-    if (c->in_conversation)
-        c->driver->conn_fini(c->conversation);
-    c->in_conversation = false;
-    c->state = CONNECTION_CLOSED;
-    c->since_ns = vt_clock_now_ns();
-    c->resting = !was_open || (!c->served && c->since_ns - c->opened_ns < USEFUL_NS);
-    c->owner->closed(c->ctx, c, was_open, err);
+    connection_closed(c, err);
 }
 
 static const struct vt_link_events events = {
@@ -175,9 +183,9 @@ static const struct vt_link_events events = {
     .closed = on_closed,
 };
 
-/* --- what the owner asks for --- */
+/* --- of bytes: what is asked for --- */
 
-static int make_link(struct connection *c, struct vt_error *err)
+static int bytes_open(struct connection *c, struct vt_error *err)
 {
     struct vt_link *tcp, *link;
     int code = vt_link_tcp_new(c->loop, c->address, CONNECTION_QUEUE_BYTES, &tcp, err);
@@ -195,7 +203,52 @@ static int make_link(struct connection *c, struct vt_error *err)
     }
     vt_link_set_events(link, &events, c);
     c->link = link;
+    vt_link_open(link);
     return 0;
+}
+
+/* Where the peer speaks first there is nothing to send yet. A send takes all or nothing. */
+static bool bytes_send(struct connection *c, const struct driver_step *step, bool enter)
+{
+    vt_buf_reset(c->out);
+    if (enter)
+        c->driver->enter(c->conversation, step, c->out);
+    else
+        c->driver->request(c->conversation, step, c->out);
+    return !c->out->failed &&
+           (c->out->len == 0 || vt_link_send(c->link, c->out->data, c->out->len, NULL) == 0);
+}
+
+static void bytes_end(struct connection *c, bool orderly)
+{
+    if (orderly)
+        vt_link_shut(c->link);
+    else
+        vt_link_close(c->link);
+}
+
+static int bytes_fd(const struct connection *c)
+{
+    return vt_link_fd(c->link);
+}
+
+static const struct connection_kind of_bytes = {
+    .open = bytes_open,
+    .send = bytes_send,
+    .end = bytes_end,
+    .fd = bytes_fd,
+};
+
+/* --- what the owner asks for --- */
+
+static const struct connection_kind *kind_of(const struct connection *c)
+{
+    return c->driver->sql ? &connection_of_sql : &of_bytes;
+}
+
+int connection_fd(const struct connection *c)
+{
+    return kind_of(c)->fd(c);
 }
 
 void connection_open(struct connection *c)
@@ -204,40 +257,33 @@ void connection_open(struct connection *c)
 
     c->since_ns = vt_clock_now_ns();
     c->served = false;
-    if (make_link(c, &err) < 0) {
+    if (kind_of(c)->open(c, &err) < 0) {
         c->resting = true; /* out of descriptors or memory: later, perhaps */
         c->owner->closed(c->ctx, c, false, &err);
         return;
     }
     c->state = CONNECTION_OPENING;
-    vt_link_open(c->link);
 }
 
-/* Where the peer speaks first there is nothing to send yet. A send takes all or nothing. */
-static bool send_first(struct connection *c, enum connection_state next)
+static bool send_first(struct connection *c, const struct driver_step *step, bool enter)
 {
-    if (c->out->failed ||
-        (c->out->len > 0 && vt_link_send(c->link, c->out->data, c->out->len, NULL) < 0)) {
+    c->answer_ns = 0;
+    if (!kind_of(c)->send(c, step, enter)) {
         connection_end(c, false);
         return false;
     }
-    c->state = next;
+    c->state = enter ? CONNECTION_ENTERING : CONNECTION_BUSY;
     return true;
 }
 
 bool connection_request(struct connection *c, const struct driver_step *step)
 {
-    vt_buf_reset(c->out);
-    c->answer_ns = 0;
-    c->driver->request(c->conversation, step, c->out);
-    return send_first(c, CONNECTION_BUSY);
+    return send_first(c, step, false);
 }
 
 bool connection_enter(struct connection *c, const struct driver_step *step)
 {
-    vt_buf_reset(c->out);
-    c->driver->enter(c->conversation, step, c->out);
-    return send_first(c, CONNECTION_ENTERING);
+    return send_first(c, step, true);
 }
 
 void connection_end(struct connection *c, bool orderly)
@@ -245,8 +291,5 @@ void connection_end(struct connection *c, bool orderly)
     if (c->state == CONNECTION_CLOSED)
         return;
     c->state = CONNECTION_ENDING;
-    if (orderly)
-        vt_link_shut(c->link);
-    else
-        vt_link_close(c->link);
+    kind_of(c)->end(c, orderly);
 }

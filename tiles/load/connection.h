@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * connection: one kept connection of an engine: opens, carries one request at a time, opens again
- * after its end. It knows bytes and the driver; what a request stands for is its owner's matter.
+ * after its end. It knows the driver; what carries its requests is connection_kind.h's matter, what
+ * they stand for its owner's.
  *
  *   CLOSED -> OPENING -> IDLE <-> BUSY -> ENDING -> CLOSED (resting a while if it did not go well)
  *                        IDLE <-> ENTERING (at most once: a session goes on where it was)
@@ -65,8 +66,9 @@ struct connection {
     int64_t since_ns; /* when it entered CLOSED or OPENING */
     bool resting;     /* CLOSED: not before since_ns + CONNECTION_REST_NS again */
     /* private */
-    struct vt_link *link;
-    void *conversation; /* the driver's */
+    struct vt_link *link;    /* that carries a driver's bytes, */
+    struct sql_session *sql; /* or that of a driver with statements */
+    void *conversation;      /* the driver's */
     bool in_conversation, served;
     int64_t opened_ns;
 };
@@ -84,5 +86,6 @@ void connection_end(struct connection *connection, bool orderly);
 /* Of its answer, within answered: body bytes, and whether it acknowledged something. */
 uint64_t connection_answer_bytes(const struct connection *connection);
 bool connection_acknowledged(const struct connection *connection);
+int connection_fd(const struct connection *connection); /* of its socket, while it is open; -1 */
 
 #endif

@@ -8,6 +8,8 @@
  * conn_init -> [enter -> on_bytes*] -> (request -> on_bytes* )* -> conn_fini. on_eof stands for
  * on_bytes where the peer ended the stream while an answer was awaited.
  *
+ * A driver with statements (sql.h) has call -> judge in the place of request and on_bytes.
+ *
  * Where the peer speaks first, request and enter may append nothing: on_bytes then sees the
  * greeting and answers with DRIVER_SEND.
  */
@@ -48,6 +50,8 @@ struct driver_target {
     char server_name[256]; /* checked against the certificate */
     const void *context;   /* the driver's own, which outlives its connections; NULL: of roles */
 };
+
+struct driver_sql;
 
 /* For plan: the expected response time and, in the load's share of the steps, a think time. */
 int64_t driver_draw_gap_ns(struct vt_rng *rng, const struct spec_load *load);
@@ -91,6 +95,9 @@ struct driver {
     /* Whether that answer acknowledged something that must be kept from then on: found again after
      * the window under the step's sequence number. NULL: it never does. */
     bool (*acknowledges)(const void *conn);
+    /* Not NULL: it speaks in statements and rows (sql.h). enter, request, on_bytes and on_eof are
+     * then NULL, and pooled is set. */
+    const struct driver_sql *sql;
 };
 
 #endif

@@ -193,7 +193,7 @@ void engine_note_opened(struct engine *e, struct connection *c)
 {
     c->counted = true;
     e->recorder.totals.connections_opened++;
-    self_check_buffers(&e->check, vt_link_fd(c->link));
+    self_check_buffers(&e->check, connection_fd(c));
 }
 
 static void end_connections(struct engine *e, bool orderly)
