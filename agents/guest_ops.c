@@ -82,6 +82,7 @@ static int set_work(struct guest *g, struct vt_error *err)
     g->work = (struct role_guest){
         .role = g->role->name,
         .address = g->address,
+        .client = vt_confdisk_param(g->conf, "client", NULL),
         .tile = g->conf->tile,
         .ntiles = tiles > 0 ? (unsigned)tiles : 1,
         .seed = (uint64_t)seed,
@@ -95,6 +96,9 @@ static int set_work(struct guest *g, struct vt_error *err)
         .key_file = g->key_file,
         .ca_file = g->ca_file,
     };
+    if (rc == 0 && g->work.client && !vt_text_is_ip(g->work.client))
+        rc = vt_error_set(err, VT_KIND_CONFIG, -EINVAL,
+                          "param.client of the configuration: no IP address");
     for (unsigned i = 0; i < g->work.ntiles; i++)
         g->work.tiles[i] = g->conf->tile + i;
     for (size_t i = 0; rc == 0 && i < g->conf->n_peers; i++) {

@@ -225,6 +225,8 @@ static void fill_params(const struct run_vm *vm, struct vt_confdisk *conf)
     snprintf(number, sizeof(number), "%u", vm->ntiles);
     if (vm->ntiles > 1)
         add_param(conf, "tiles", number);
+    if (vm->spec->driven && vm->role->driver)
+        add_param(conf, "client", NET_CONTROLLER);
 }
 
 int run_expect_agent(struct run *run, struct run_vm *vm, struct vt_error *err)

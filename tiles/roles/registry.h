@@ -11,7 +11,7 @@
 
 extern const struct role role_app, role_database;
 extern const struct role_guest_ops role_app_guest, role_database_guest;
-extern const struct driver app_driver;
+extern const struct driver app_driver, database_driver;
 extern const struct role role_mail;
 extern const struct role_guest_ops role_mail_guest;
 extern const struct driver mail_driver;

@@ -26,6 +26,7 @@ struct role_peer {
 /* What a guest's agent knows when it works for a role. Paths are absolute inside the guest. */
 struct role_guest {
     const char *role, *address;
+    const char *client; /* address of who drives it from outside, NULL: nobody does */
     unsigned tile;
     unsigned tiles[ROLE_SHARED_MAX]; /* all that it serves; one but for a shared database */
     unsigned ntiles;

@@ -130,6 +130,27 @@ static int check_operations(const struct spec_role *role, const struct role *kno
     return 0;
 }
 
+/* A database that is driven by itself takes the place of its application, and no tile shares it:
+ * the steps of two loads would have the same numbers in it. */
+static int check_alone(const struct spec *spec, const struct spec_role *role,
+                       const struct vt_yaml_node *load, const char *file, struct vt_error *err)
+{
+    for (size_t i = 0; i < spec->nroles; i++) {
+        const struct role *other = role_find(spec->roles[i].name);
+
+        for (const char *const *peer = other ? other->peers : NULL; peer && *peer; peer++)
+            if (strcmp(*peer, role->name) == 0)
+                return vt_error_at(err, file, load->line, load->column,
+                                   "role \"%s\" works for role \"%s\" of the tile: expected no "
+                                   "load",
+                                   role->name, other->name);
+    }
+    if (spec->db_share > 1 && strcmp(role->name, "database") == 0)
+        return vt_error_at(err, file, load->line, load->column,
+                           "role \"database\" is shared by tiles (db_share): expected no load");
+    return 0;
+}
+
 static int check_role(const struct spec *spec, const struct spec_role *role,
                       const struct vt_yaml_node *key, const struct vt_yaml_node *node,
                       const char *file, struct vt_error *err)
@@ -138,6 +159,7 @@ static int check_role(const struct spec *spec, const struct spec_role *role,
     const struct vt_yaml_node *jobs = vt_yaml_find(node, "jobs");
     const struct role *known = role_find(role->name);
     size_t n = 0;
+    int rc;
 
     if (!known) {
         while (role_all()[n])
@@ -163,6 +185,8 @@ static int check_role(const struct spec *spec, const struct spec_role *role,
             return vt_error_at(err, file, jobs->line, jobs->column, "jobs of role \"%s\": %s",
                                role->name, why);
     }
+    if (load && (rc = check_alone(spec, role, load, file, err)) < 0)
+        return rc;
     if (load)
         return check_operations(role, known, load, file, err);
     return jobs ? check_operations(role, known, jobs, file, err) : 0;

@@ -148,14 +148,15 @@ static void check_sums(const struct load_run *run)
 
 void load_run(struct load_run *run)
 {
+    const struct driver_target of_nginx = {.tile = 1,
+                                           .address = "127.0.0.1",
+                                           .port = run->nginx ? run->nginx->port : 0,
+                                           .server_name = "web.test"};
     struct engine_config config = {
         .driver = run->driver,
         .load = &run->load,
         .schedule = run->schedule,
-        .target = {.tile = 1,
-                   .address = "127.0.0.1",
-                   .port = run->nginx->port,
-                   .server_name = "web.test"},
+        .target = run->nginx ? of_nginx : run->target,
         .tls = run->driver->tls ? nginx_client_context(run->nginx) : NULL,
         .drain_ns = run->drain_ns,
         .window_ns = run->window_ns,

@@ -11,7 +11,8 @@
 
 struct load_run {
     /* caller fills */
-    struct nginx *nginx;
+    struct nginx *nginx;         /* NULL: target is filled instead */
+    struct driver_target target; /* else of nginx */
     const struct driver *driver;
     const struct schedule *schedule;
     struct spec_load load;

@@ -190,7 +190,8 @@ bool shop_keeps(const struct shop *shop, unsigned tile, uint32_t sequence)
     struct vt_error err = VT_ERROR_INIT;
     char path[128];
 
-    snprintf(path, sizeof path, "%s/kept.app.%u.bits", shop->run_dir, tile);
+    snprintf(path, sizeof path, "%s/kept.%s.%u.bits", shop->run_dir,
+             shop->database.client ? "database" : "app", tile);
     if (vt_file_read(path, VT_KIND_INFRA, &bits, &err) < 0)
         fail_msg("%s", err.text);
     return sequence / 8 < bits.len && ((uint8_t)bits.data[sequence / 8] >> sequence % 8 & 1);

@@ -254,6 +254,12 @@ static void test_roles_refused(void **state)
     refused(HEAD WEB, "s.yaml:4:3: role \"web\" needs a role \"infra\" in the same tile");
     refused(HEAD INFRA LOAD "      limits: [{share: 99 %, within: 2 s}]\n",
             "s.yaml:7:7: role \"infra\" is not driven from outside: expected no load");
+    refused(HEAD "  database:\n" SIZES LOAD "      limits: [{share: 99 %, within: 2 s}]\n"
+                 "  app:\n" SIZES,
+            "s.yaml:7:7: role \"database\" works for role \"app\" of the tile: expected no load");
+    refused("name: x\ndescription: y\ndb_share: 2\nroles:\n  database:\n" SIZES LOAD
+            "      limits: [{share: 99 %, within: 2 s}]\n",
+            "s.yaml:8:7: role \"database\" is shared by tiles (db_share): expected no load");
     refused(HEAD INFRA WEB "    scored: true\n",
             "s.yaml:8:13: scored: expected false, for a role without load has nothing to score");
     refused(HEAD INFRA INFRA, "s.yaml:6:3: duplicate key \"infra\": it stands at 4:3 already");

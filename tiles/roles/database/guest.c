@@ -30,6 +30,11 @@ static uint64_t within(uint64_t value, uint64_t min, uint64_t max)
     return value < min ? min : value > max ? max : value;
 }
 
+static void let_in(struct vt_buf *apps, unsigned tile, const char *address)
+{
+    vt_buf_printf(apps, "host postgres app%u %s/32 trust\n", tile, address);
+}
+
 /* A line an application and tile: which of them belong together is not known here, and each proves
  * itself by its address alone. */
 static int write_access(const struct role_guest *guest, const struct postgres_paths *paths,
@@ -39,11 +44,13 @@ static int write_access(const struct role_guest *guest, const struct postgres_pa
     char out[POSTGRES_PATH_MAX + 32];
     int ret;
 
-    for (unsigned i = 0; i < postgres_ntiles(guest); i++)
+    for (unsigned i = 0; i < postgres_ntiles(guest); i++) {
         for (unsigned p = 0; p < guest->npeers; p++)
             if (!strcmp(guest->peers[p].role, "app"))
-                vt_buf_printf(&apps, "host postgres app%u %s/32 trust\n", postgres_tile(guest, i),
-                              guest->peers[p].address);
+                let_in(&apps, postgres_tile(guest, i), guest->peers[p].address);
+        if (guest->client)
+            let_in(&apps, postgres_tile(guest, i), guest->client);
+    }
     ret = vt_buf_check(&apps, "access of applications", err);
     if (ret < 0)
         return ret;
@@ -228,7 +235,8 @@ static int check_tile(const struct role_guest *guest, const struct postgres_path
 
     snprintf(sql, sizeof(sql), "%s/figures.sql", paths->run);
     snprintf(list, sizeof(list), "%s/kept.list", paths->run);
-    kept_bits_path(guest, "app", tile, bits, sizeof(bits));
+    /* A spec lets either of them drive it, not both: their steps have the same numbers. */
+    kept_bits_path(guest, guest->client ? guest->role : "app", tile, bits, sizeof(bits));
     ret = postgres_fill_sql(guest, "figures.sql", tile, list, sql, err);
     if (ret == 0)
         ret = ask(paths, "-f", sql, &out, FIGURES_TIMEOUT_NS, err);

@@ -10,6 +10,7 @@
 #include "tiles/roles/role.h"
 
 #define POSTGRES_BIN "/usr/lib/postgresql/15/bin"
+#define POSTGRES_PORT 5432 /* of postgresql.conf.in */
 #define POSTGRES_USER "postgres"
 #define POSTGRES_PATH_MAX 512
 #define POSTGRES_ARGS_MAX 40
