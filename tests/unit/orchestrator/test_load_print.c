@@ -91,8 +91,8 @@ static void check_rank(const json_t *point, const char *key, size_t rank, int64_
         return;
     }
     assert_true(json_is_integer(value));
-    assert_true(fabs((double)json_integer_value(value) - (double)(want / share_of)) <=
-                (double)(want / share_of) / 256 + 1);
+    want /= share_of;
+    assert_true(fabs((double)json_integer_value(value) - (double)want) <= (double)want / 256 + 1);
 }
 
 static void check_points(const json_t *json, const char *key, int64_t share_of, size_t n)

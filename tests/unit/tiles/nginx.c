@@ -179,7 +179,7 @@ SSL_CTX *nginx_client_context(const struct nginx *nginx)
     return ctx;
 }
 
-struct nginx_line *nginx_log(const struct nginx *nginx, size_t *ret_n)
+static struct nginx_line *read_log(const struct nginx *nginx, size_t *ret_n)
 {
     char path[128], text[128];
     VT_AUTO_FCLOSE FILE *file = NULL;
@@ -206,5 +206,18 @@ struct nginx_line *nginx_log(const struct nginx *nginx, size_t *ret_n)
         lines[n++] = line;
     }
     *ret_n = n;
+    return lines;
+}
+
+struct nginx_line *nginx_log(const struct nginx *nginx, size_t at_least, size_t *ret_n)
+{
+    int64_t until_ns = vt_clock_now_ns() + 30 * VT_NS_PER_S;
+    struct nginx_line *lines = read_log(nginx, ret_n);
+
+    while (*ret_n < at_least && vt_clock_now_ns() < until_ns) {
+        free(lines);
+        poll(NULL, 0, 5);
+        lines = read_log(nginx, ret_n);
+    }
     return lines;
 }

@@ -33,7 +33,8 @@ struct nginx_line {
     double time_s; /* since 1970, ms grain */
     unsigned r, status, connection_requests;
 };
-/* Lines of the access log so far; free() them. */
-struct nginx_line *nginx_log(const struct nginx *nginx, size_t *ret_n);
+/* Lines of the access log; free() them. A line is written after its answer: waits, 30 s at most,
+ * until so many are there. */
+struct nginx_line *nginx_log(const struct nginx *nginx, size_t at_least, size_t *ret_n);
 
 #endif
