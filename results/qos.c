@@ -355,6 +355,7 @@ int qos_add_role(struct qos *qos, const struct vt_record_role *role, const struc
 {
     static const struct record_sum_operation none = {.response = {.min = INT64_MAX, .max = -1},
                                                      .rate = {.min = INT64_MAX, .max = -1}};
+    bool has_rates = sum->has_rates;
     int r = add_limits(qos, role, &sum->all, role->limits, role->nlimits, err);
 
     for (size_t i = 0; r == 0 && by_operation && i < role->noperations; i++) {
@@ -365,7 +366,7 @@ int qos_add_role(struct qos *qos, const struct vt_record_role *role, const struc
         if (!found)
             found = &none;
         r = add_limits(qos, role, found, op->limits, op->nlimits, err);
-        if (r == 0 && sum->has_rates)
+        if (r == 0 && has_rates)
             r = add_rates(qos, role, found, op, err);
         for (size_t k = first; k < qos->nlines; k++)
             vt_text_copy(qos->lines[k].operation, VT_RECORD_NAME_MAX, op->name);

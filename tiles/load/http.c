@@ -404,10 +404,11 @@ static void remember_head(struct http_reader *r, const uint8_t *data, size_t len
 enum http_result http_read(struct http_reader *r, const uint8_t *data, size_t len, size_t *ret_used,
                            const uint8_t **ret_body, size_t *ret_body_len, const char **ret_why)
 {
-    bool in_head = before_head(r); /* of a head that began with data */
+    bool in_head; /* one that begins with data and is read line by line */
 
     *ret_used = 0;
     take_known_head(r, data, len, ret_used);
+    in_head = before_head(r);
     while (r->state != STATE_DONE) {
         const char *line, *why;
         size_t line_len, n;

@@ -423,6 +423,27 @@ static void test_heads_seen_before(void **state)
     }
 }
 
+/* What follows a known head is read anew each time: it is no part of a head. */
+static void test_trailers_after_known_heads(void **state)
+{
+    static const char text[] = OK "Transfer-Encoding: chunked\r\n\r\n0;a=b\r\nA: b\r\n c\r\n\r\n";
+    static struct http_reader reader;
+
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        size_t used = 0, body_len = 0;
+        const uint8_t *body = NULL;
+        const char *why = NULL;
+
+        http_begin(&reader, false);
+        assert_int_equal(
+            http_read(&reader, (const uint8_t *)text, strlen(text), &used, &body, &body_len, &why),
+            HTTP_DONE);
+        assert_int_equal(used, strlen(text));
+        assert_true(reader.keep);
+    }
+}
+
 /* The longest head that is remembered and one byte more; the bounds count it as before. */
 static void test_long_heads_seen_before(void **state)
 {
@@ -508,6 +529,7 @@ int main(void)
         cmocka_unit_test(test_bounds),
         cmocka_unit_test(test_bytes_of_lines),
         cmocka_unit_test(test_heads_seen_before),
+        cmocka_unit_test(test_trailers_after_known_heads),
         cmocka_unit_test(test_long_heads_seen_before),
         cmocka_unit_test(test_many_chunks),
         cmocka_unit_test(test_end_of_stream),
