@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/scope.h"
@@ -114,20 +115,18 @@ static void add_tiles(struct cpu_use *use, struct sums *sums)
     }
 }
 
-static void add_roles(struct cpu_use *use, const struct sums *sums)
+static int compare_use(const void *a, const void *b)
 {
-    bool used[CPU_USE_ROLES_MAX] = {false};
+    double x = ((const struct named *)a)->cpus, y = ((const struct named *)b)->cpus;
 
-    for (unsigned n = 0; n < sums->nroles; n++) {
-        unsigned most = CPU_USE_ROLES_MAX;
+    return (x < y) - (x > y);
+}
 
-        for (unsigned i = 0; i < sums->nroles; i++)
-            if (!used[i] &&
-                (most == CPU_USE_ROLES_MAX || sums->roles[i].cpus > sums->roles[most].cpus))
-                most = i;
-        used[most] = true;
-        add_row(use, true, sums->roles[most].cpus, sums->roles[most].name, 0);
-    }
+static void add_roles(struct cpu_use *use, struct sums *sums)
+{
+    qsort(sums->roles, sums->nroles, sizeof(*sums->roles), compare_use);
+    for (unsigned i = 0; i < sums->nroles; i++)
+        add_row(use, true, sums->roles[i].cpus, sums->roles[i].name, 0);
 }
 
 bool cpu_use_find(const struct samples *samples, struct cpu_use *ret)
